@@ -44,7 +44,7 @@ async function postForm(url, body) {
 let shownHtml = main.innerHTML;
 
 function hasChanges(part) {
-  for (const input of part.querySelectorAll("textarea, input, select")) {
+  for (const input of part.querySelectorAll("textarea, input:not([id^=select-]), select")) {
     const isChanged = input.options
       ? [...input.options].some((option) => option.selected !== option.defaultSelected && input.multiple)
       : input.value !== input.defaultValue || input.checked !== input.defaultChecked;
@@ -54,8 +54,8 @@ function hasChanges(part) {
 }
 
 function isBusy() {
-  if (document.querySelector("#move-menu, .card.dragged, dialog[open]")) return true;
-  const field = document.activeElement?.closest("main textarea, main input, main select");
+  if (document.querySelector("body > .menu, .card.dragged, dialog[open]")) return true;
+  const field = document.activeElement?.closest("main :is(textarea, input:not([id^=select-]), select)");
   return (field && field.type !== "hidden") || hasChanges(main);
 }
 
@@ -81,10 +81,12 @@ async function refresh() {
   shownHtml = fresh.innerHTML;
   const focused = document.activeElement?.id;
   const open = new Map([...main.querySelectorAll("details[id]")].map((part) => [part.id, part.open]));
+  const selected = main.querySelectorAll(".select:checked");
   const scrolls = scrollPositions();
   main.replaceChildren(...fresh.childNodes);
   for (const part of main.querySelectorAll("details[id]")) part.open = open.get(part.id) ?? part.open;
   setScroll(scrolls);
+  for (const { id } of selected) document.getElementById(id)?.setAttribute("checked", "");
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
   prepare();
   return true;
@@ -317,6 +319,38 @@ if (done) {
   if (address.href !== location.href) history.replaceState(null, "", address);
 }
 
+/* Menus */
+
+/** Places a menu below an element, or above it if there is no space. */
+function placeMenu(menu, opener) {
+  const { left, top, bottom } = opener.getBoundingClientRect();
+  const [x, y] = [innerWidth - menu.offsetWidth - 8, innerHeight - menu.offsetHeight - 8];
+  menu.style.left = `${Math.max(8, Math.min(left, x))}px`;
+  menu.style.top = `${Math.max(8, bottom + 4 > y ? Math.min(top - menu.offsetHeight - 4, y) : bottom + 4)}px`;
+}
+
+/** Shows a menu at an element, which gets the focus back. */
+function showMenu(menu, opener) {
+  menu.classList.add("menu");
+  menu.popover = "auto";
+  menu.addEventListener("keydown", (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!step || event.target.localName !== "button") return;
+    event.preventDefault();
+    const choices = [...menu.querySelectorAll("button")];
+    choices.at((choices.indexOf(event.target) + step) % choices.length).focus();
+  });
+  menu.addEventListener("toggle", ({ newState }) => {
+    if (newState !== "closed") return;
+    menu.remove();
+    // A change that arrived while the menu was open.
+    if (pending) refreshSoon();
+  });
+  document.body.append(menu);
+  menu.showPopover();
+  placeMenu(menu, opener);
+}
+
 /* Board */
 
 function cardLinks(column) {
@@ -369,12 +403,9 @@ function stepOf(link, key) {
 function openMoveMenu(link) {
   const board = link.closest("[data-board]");
   if (!board?.dataset.move) return;
-  document.getElementById("move-menu")?.remove();
   showError("");
   const menu = document.createElement("div");
   menu.id = "move-menu";
-  menu.className = "menu";
-  menu.popover = "auto";
   menu.setAttribute("role", "menu");
   menu.setAttribute("aria-label", `Move ${link.id} to …`);
   const addChoice = (role, content, move) => {
@@ -400,26 +431,7 @@ function openMoveMenu(link) {
     const step = stepOf(link, key);
     if (step) addChoice("menuitem", ...step);
   }
-  menu.addEventListener("keydown", (event) => {
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (!step) return;
-    event.preventDefault();
-    const choices = [...menu.children];
-    const next = choices.indexOf(document.activeElement) + step;
-    choices[(next + choices.length) % choices.length].focus();
-  });
-  menu.addEventListener("toggle", (event) => {
-    if (event.newState !== "closed") return;
-    menu.remove();
-    if (document.activeElement === document.body) link.focus();
-    // A change that arrived while the menu was open.
-    if (pending) refreshSoon();
-  });
-  document.body.append(menu);
-  menu.showPopover();
-  const place = link.closest(".card").getBoundingClientRect();
-  menu.style.left = `${Math.max(8, Math.min(place.right - 200, innerWidth - menu.offsetWidth - 8))}px`;
-  menu.style.top = `${Math.max(8, Math.min(place.top + 32, innerHeight - menu.offsetHeight - 8))}px`;
+  showMenu(menu, link.closest(".card").querySelector(".round"));
   (menu.querySelector("[aria-checked=false]") ?? menu.firstChild)?.focus();
 }
 
@@ -427,10 +439,6 @@ function moveFocus(link, key) {
   const columns = [...link.closest(".board").querySelectorAll(".column")];
   const links = cardLinks(link.closest(".column"));
   const index = links.indexOf(link);
-  if (key === "ArrowDown" || key === "ArrowUp") {
-    links[index + (key === "ArrowDown" ? 1 : -1)]?.focus();
-    return;
-  }
   const step = key === "ArrowRight" ? 1 : -1;
   let next = columns.indexOf(link.closest(".column")) + step;
   while (columns[next] && !cardLinks(columns[next]).length) next += step;
@@ -527,20 +535,17 @@ main.addEventListener("click", (event) => {
 /* Forms that change a part of the page */
 
 main.addEventListener("submit", async (event) => {
-  const form = event.target;
-  if (!form.dataset.inPlace) return;
+  const { target: form, submitter: button } = event;
+  if (form.dataset.inPlace === undefined) return;
   event.preventDefault();
-  const button = event.submitter;
   button.ariaBusy = "true";
-  const error = document.getElementById(form.dataset.inPlace);
   const body = new URLSearchParams(new FormData(form, button));
-  const answer = await postForm(form.action, body);
-  error.textContent = answer.message ?? "";
-  error.hidden = !answer.message;
+  const { message = "", notice, change } = await postForm(form.action, body);
   button.ariaBusy = null;
-  if (answer.message) return;
+  showError(message);
+  if (message) return;
   await refresh().catch(() => false);
-  noteChange(answer.notice ?? `${body.get("item")} is ${body.get("status")}.`, answer.change);
+  noteChange(notice ?? `${body.get("item")} is ${body.get("status")}.`, change);
 });
 
 /* Pickers: suggestions for fields that name items, users or tags */
@@ -603,10 +608,7 @@ async function openPicks(field) {
   // Within the same landmark.
   field.after(picks);
   picks.showPopover();
-  const place = field.getBoundingClientRect();
-  const above = place.bottom + 4 + picks.offsetHeight > innerHeight && place.top > picks.offsetHeight + 4;
-  picks.style.left = `${Math.max(8, Math.min(place.left, innerWidth - picks.offsetWidth - 8))}px`;
-  picks.style.top = `${above ? place.top - picks.offsetHeight - 4 : place.bottom + 4}px`;
+  placeMenu(picks, field);
   announce(choices.length === 1 ? "1 suggestion" : `${choices.length} suggestions`);
 }
 
@@ -650,6 +652,85 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
+/* Fields in place, of one item or of the selected ones */
+
+/** Opens the form of a field as a menu, after an error with the message and the typed text. */
+async function openField(opener, url, problem = "", typed) {
+  opener.ariaBusy = "true";
+  const page = await loadPage(url).catch(() => null);
+  // A live update may have replaced it.
+  opener = document.getElementById(opener.id) ?? opener;
+  opener.ariaBusy = null;
+  const form = page?.querySelector(".field-form");
+  showError(form ? "" : problem || page?.querySelector("main p")?.textContent || UNREACHABLE);
+  if (!form) return;
+  const field = form.querySelector(".field [autofocus]");
+  if (field) field.value = typed ?? field.value;
+  form.querySelector(".field-error").textContent = problem;
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    saveField(opener, url, form, event.submitter, field?.value);
+  });
+  showMenu(form, opener);
+  preparePicks(form);
+}
+
+/** Shows the new value as pending until the server has confirmed or refused it. */
+async function saveField(opener, url, form, button, typed) {
+  const body = new URLSearchParams(new FormData(form, button));
+  const shown = [...opener.childNodes];
+  if (opener.href) opener.replaceChildren(...(typed === undefined ? button.childNodes : [typed]));
+  form.hidePopover();
+  opener.ariaBusy = "true";
+  const { message, notice, change } = await postForm(form.action, body);
+  if (change) await refresh().catch(() => false);
+  else opener.replaceChildren(...shown);
+  opener.ariaBusy = null;
+  const now = document.getElementById(opener.id) ?? main;
+  if (message) return openField(now, url, message, typed);
+  if (document.activeElement === document.body) now.focus();
+  (change ? noteChange : showDone)(notice, change);
+}
+
+const ROW = ".card, .list tbody tr, .tree .row";
+let lastSelected = "";
+
+/** The rows or boxes outside of closed parts. */
+function shownParts(selector) {
+  return [...main.querySelectorAll(selector)].filter((part) => part.checkVisibility());
+}
+
+function selectItems(boxes, isSelected) {
+  for (const box of boxes) box.checked = isSelected;
+  const all = document.getElementById("select-all");
+  if (!all) return;
+  all.checked = shownParts(".select").every((box) => box.checked);
+  const text = `${main.querySelectorAll(".select:checked").length} selected`;
+  document.getElementById("selected").textContent = text;
+  if (boxes.length) announce(text);
+}
+
+/** Selects an item, or a range from the last one to it. */
+function selectTo(box, isRange) {
+  const boxes = shownParts(".select");
+  const last = (isRange && document.getElementById(lastSelected)) || box;
+  const [start, end] = [last, box].map((one) => boxes.indexOf(one)).sort((a, b) => a - b);
+  selectItems(boxes.slice(start, end + 1), box.checked);
+  lastSelected = box.id;
+}
+
+main.addEventListener("click", (event) => {
+  const { target } = event;
+  const opener = target.closest(".edit, #bulk button");
+  if (opener && !event.ctrlKey && !event.metaKey) {
+    event.preventDefault();
+    const { form, href } = opener;
+    openField(opener, href ?? `${form.action}?${new URLSearchParams(new FormData(form, opener))}`);
+  }
+  if (target.matches(".select")) selectTo(target, event.shiftKey);
+  if (target.id === "select-all") selectItems(shownParts(".select"), target.checked);
+});
+
 /* Shortcuts */
 
 const shortcutSwitch = document.getElementById("shortcut-switch");
@@ -685,8 +766,10 @@ document.addEventListener("keydown", (event) => {
     stepOf(card, event.key)?.[1]();
   }
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-  if (event.target.closest("input, textarea, select, [popover]")) return;
+  if (event.target.closest("input:not([id^=select-]), textarea, select, [popover]")) return;
   if (event.key.length === 1 && !hasShortcuts()) return;
+  const row = event.target.closest(ROW);
+  const box = row?.querySelector(".select");
   if (event.key === "/" && palette) {
     openPalette("");
   } else if (event.key === "?") {
@@ -699,6 +782,17 @@ document.addEventListener("keydown", (event) => {
     else showDone("This page has no change to undo.", "");
   } else if (event.key === "m" && card) {
     openMoveMenu(card);
+  } else if (event.key.toLowerCase() === "x" && box) {
+    box.checked = !box.checked;
+    selectTo(box, event.shiftKey);
+  } else if (event.key === "Escape") {
+    selectItems(main.querySelectorAll(".select:checked"), false);
+    return;
+  } else if (row && /^Arrow(Up|Down)$/.test(event.key)) {
+    const rows = shownParts(ROW);
+    const next = rows[rows.indexOf(row) + (event.key === "ArrowDown" ? 1 : -1)];
+    const index = [...row.querySelectorAll("a, input")].indexOf(event.target);
+    next?.querySelectorAll("a, input")[index]?.focus();
   } else if (event.key.startsWith("Arrow")) {
     const start = card ?? (document.activeElement === document.body ? main.querySelector(".card > a") : null);
     if (!start) return;
@@ -710,19 +804,24 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
-/** Prepares parts of the main column that scripts enhance. */
-function prepare() {
-  for (const card of main.querySelectorAll("[data-move] .card")) {
-    card.draggable = true;
-    card.querySelector("a").draggable = false;
-  }
-  for (const button of main.querySelectorAll("[data-copy]")) button.hidden = false;
-  for (const field of pickUrl ? main.querySelectorAll("[data-pick]") : []) {
+function preparePicks(part) {
+  for (const field of pickUrl ? part.querySelectorAll("[data-pick]") : []) {
     if (field.tagName === "INPUT") field.setAttribute("role", "combobox");
     setPick(field, "aria-autocomplete", "list");
     setPick(field, "aria-expanded", "false");
     field.autocomplete = "off";
   }
+}
+
+/** Prepares parts of the main column that scripts enhance. */
+function prepare() {
+  for (const card of main.querySelectorAll("[data-move] .card")) {
+    card.draggable = true;
+    for (const link of card.querySelectorAll("a")) link.draggable = false;
+  }
+  for (const button of main.querySelectorAll("[data-copy]")) button.hidden = false;
+  preparePicks(main);
+  selectItems([]);
   for (const form of main.querySelectorAll("form[data-autosubmit]")) {
     form.addEventListener("change", (event) => { if (event.target.matches("select")) form.requestSubmit(); });
     // Short URLs: a field without a value is left out.

@@ -20,6 +20,7 @@ use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::records::answers::details::{ItemDetails, ItemView};
 use reqlore_domain::records::answers::items::ItemSummary;
 use reqlore_domain::records::answers::lists::ProgressView;
+use reqlore_domain::records::custom_field::CustomField;
 use reqlore_domain::untrusted_text::encode_line;
 
 use crate::config::WebConfig;
@@ -100,6 +101,19 @@ impl ItemPage {
 
     fn has_boxes(&self) -> bool {
         self.description.contains("<button")
+    }
+
+    /// True for an item or entity with an assignee or tags that the reader may edit.
+    fn is_planned(&self) -> bool {
+        let is_criterion = self.item.item_kind() == Some(ItemKind::AcceptanceCriteria);
+        self.header.is_editable && !is_criterion
+    }
+
+    /// A field without a value is shown to be edited.
+    fn shows_field(&self, field: &CustomField) -> bool {
+        let kind = self.item.item_kind().map_or(self.item.kind(), |kind| kind.name());
+        let has_kind = field.has_kind(kind, self.item.record().is_none());
+        self.item.fields().contains_key(&field.name) || self.header.is_editable && has_kind
     }
 
     fn is_story(&self) -> bool {

@@ -6,6 +6,7 @@ mod admin_users;
 mod assets;
 mod board;
 mod events;
+pub(crate) mod field;
 mod files;
 mod find;
 mod graph;
@@ -41,6 +42,7 @@ pub(crate) fn all_routes() -> Router<Arc<WebConfig>> {
         .merge(sign_in::routes())
         .merge(board::routes())
         .merge(events::routes())
+        .merge(field::routes())
         .merge(files::routes())
         .merge(find::routes())
         .merge(schema::routes())

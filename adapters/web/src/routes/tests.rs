@@ -387,7 +387,7 @@ async fn table_and_csv_have_the_fields_of_the_project() {
     for expected in [
         "aria-sort=\"descending\"><a href=\"?field.link=x&#38;sort=risk\">Risk ↓</a>",
         "<th scope=\"col\">Areas &#60;b&#62;</th>",
-        "<td><bdi>High</bdi></td>",
+        "title=\"Risk of US-001\"><bdi>High</bdi></a></td>",
         "<span class=\"tag\">a, b</span> <span class=\"tag\">c</span>",
         // Not a link.
         "<bdi>javascript:alert(1)</bdi>",

@@ -37,17 +37,37 @@ impl ChangeNotice {
     pub(crate) fn parse(query: &FormFields) -> Option<Self> {
         let mut words = query.text(NOTICE).splitn(3, '-');
         let (verb, change, name) = (words.next()?, words.next()?, words.next()?);
-        let message = match verb {
-            "created" | "deleted" | "moved" | "restored" | "saved" => {
-                format!("{name} was {verb}.")
-            }
-            "undone" => format!("The change of {name} was undone."),
-            "same" => "Nothing was changed.".to_owned(),
-            _ => return None,
-        };
         let change = if change.parse::<i64>().is_ok() { change } else { "" };
-        Some(Self { message, change: change.to_owned() })
+        Some(Self { message: notice_text(verb, name)?, change: change.to_owned() })
     }
+}
+
+fn notice_text(verb: &str, name: &str) -> Option<String> {
+    Some(match verb {
+        "created" | "deleted" | "moved" | "restored" | "saved" => {
+            let was = if name.ends_with(" items") { "were" } else { "was" };
+            format!("{name} {was} {verb}.")
+        }
+        "undone" => format!("The change of {name} was undone."),
+        "same" => "Nothing was changed.".to_owned(),
+        _ => return None,
+    })
+}
+
+/// Answers a form that was saved: a script gets the notice, a browser the page with it.
+pub(crate) fn show_change(
+    headers: &HeaderMap,
+    url: &str,
+    verb: &str,
+    name: &str,
+    change: Option<Timestamp>,
+) -> Response {
+    if accepts_json(headers) {
+        let notice = notice_text(verb, name);
+        return axum::Json(json!({ "notice": notice, "change": change_text(change) }))
+            .into_response();
+    }
+    Redirect::to(&with_notice(url, verb, name, change)).into_response()
 }
 
 /// The URL of a page with a notice. `name` is the ID of the changed document.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use askama::Template;
 use axum::Router;
 use axum::extract::Path;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use reqlore_domain::backlog::{ItemKind, Reference};
@@ -21,17 +21,17 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-pub(crate) use fields::{ContentKind, FieldControl, FormField};
+pub(crate) use fields::{CUSTOM_PREFIX, ContentKind, FieldControl, FormField};
 
 use crate::config::WebConfig;
 use crate::csrf::PostedForm;
 use crate::form_fields::{FormFields, encode_component, value_text};
 use crate::markdown::{TextContext, render_markdown};
-use crate::page::{PageFrame, PageSection, new_page, render};
+use crate::page::{PageFrame, PageSection, accepts_json, new_page, render};
 use crate::page_error::{PageError, public_message};
 use crate::routes::item::answer::is_part;
 use crate::routes::item::frame::{ItemHeader, item_frame, item_text, project_text, read_item};
-use crate::routes::undo::{query_without_notice, with_notice};
+use crate::routes::undo::{query_without_notice, show_change, with_notice};
 use crate::session::{PageSession, local_target};
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
@@ -193,29 +193,22 @@ impl FormPage {
     }
 }
 
-pub(super) fn item_url(session: &PageSession, id: &str) -> String {
+pub(crate) fn item_url(session: &PageSession, id: &str) -> String {
     session.url(&format!("item/{}", encode_component(id)))
 }
 
-/// Leads to the page that a form names as the next one, or else to the item.
-fn show_saved(
-    session: &PageSession,
-    id: &str,
-    posted: &FormFields,
-    verb: &str,
-    change: Option<Timestamp>,
-) -> Response {
+/// The page that a form names as the next one, or else that of the item.
+fn next_page(session: &PageSession, id: &str, posted: &FormFields) -> String {
     let page = posted.filled("next").map(|next| local_target(&session.config, next).to_owned());
-    let page = page.unwrap_or_else(|| item_url(session, id));
-    Redirect::to(&with_notice(&page, verb, id, change)).into_response()
+    page.unwrap_or_else(|| item_url(session, id))
 }
 
 /// Answers like a page that does not exist, because the caller may not see the form.
-fn require_write(session: &PageSession) -> Result<(), PageError> {
+pub(crate) fn require_write(session: &PageSession) -> Result<(), PageError> {
     if session.can_write() { Ok(()) } else { Err(PageError::NotFound) }
 }
 
-pub(super) async fn read_document(session: &PageSession, id: &str) -> Result<ItemDetails, Error> {
+pub(crate) async fn read_document(session: &PageSession, id: &str) -> Result<ItemDetails, Error> {
     session.call_tool("get_item", json!({ "reference": id })).await
 }
 
@@ -248,6 +241,7 @@ async fn show_edit(
 }
 
 async fn save(
+    headers: HeaderMap,
     Path((_, id)): Path<(String, String)>,
     PostedForm { session, fields: posted }: PostedForm,
 ) -> Result<Response, PageError> {
@@ -267,8 +261,9 @@ async fn save(
             typed.add_argument(&mut arguments);
         }
     }
+    let next = next_page(&session, &id, &posted);
     if arguments.is_empty() {
-        return Ok(show_saved(&session, &id, &posted, "same", None));
+        return Ok(show_change(&headers, &next, "same", &id, None));
     }
     if let Some(links) = arguments.get_mut("links") {
         fields::clear_missing_relations(links, &answer);
@@ -276,11 +271,17 @@ async fn save(
     arguments.insert(kind.id_argument().to_owned(), json!(id));
     arguments.insert("if_version".to_owned(), json!(posted.filled("version")));
     let tool = kind.row().update_tool;
-    let error = match write_with_parent::<Value>(&session, kind, tool, arguments).await {
-        Ok((_, change)) => return Ok(show_saved(&session, &id, &posted, "saved", change)),
+    let mut error = match write_with_parent::<Value>(&session, kind, tool, arguments).await {
+        Ok((_, change)) => return Ok(show_change(&headers, &next, "saved", &id, change)),
         Err(error) => error,
     };
     let is_conflict = error.kind == ErrorKind::Conflict;
+    if accepts_json(&headers) {
+        if is_conflict {
+            error.message = format!("{id} changed while you edited it. Nothing was saved.");
+        }
+        return Err(PageError::Failed(Box::new(error)));
+    }
     if !is_conflict && (error.kind == ErrorKind::NotFound && error.field.is_none()) {
         return Err(error.into());
     }
@@ -368,7 +369,8 @@ async fn create(PostedForm { session, fields: posted }: PostedForm) -> Result<Re
             Ok(Redirect::to(&with_notice(&target, "created", &id, change)).into_response())
         }
         Ok((CreatedItem { reference_id: id }, change)) => {
-            Ok(show_saved(&session, &id, &posted, "created", change))
+            let target = with_notice(&next_page(&session, &id, &posted), "created", &id, change);
+            Ok(Redirect::to(&target).into_response())
         }
         Err(error) => page.reject(error),
     }

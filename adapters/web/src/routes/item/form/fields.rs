@@ -22,7 +22,7 @@ use crate::page::capitalize;
 use crate::routes::item::answer::{LinkGroup, link_groups};
 
 /// Prefix of the names of custom fields, as in the errors of tools.
-const CUSTOM_PREFIX: &str = "fields.";
+pub(crate) const CUSTOM_PREFIX: &str = "fields.";
 
 /// The kind of the document that a form edits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl ContentKind {
         }
     }
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Entity(None) => "",
             kind => kind.row().name,
@@ -84,7 +84,7 @@ impl ContentKind {
     }
 
     /// The fields with the values of a new document. `kind` is the name of the kind.
-    pub(super) fn fields(self, kind: &str, schema: &RecordSchema) -> Vec<FormField> {
+    pub(crate) fn fields(self, kind: &str, schema: &RecordSchema) -> Vec<FormField> {
         let fields = fields_of(self.row()).filter(|field| field.is_editable || field.is_required);
         let fields = fields.map(|field| self.form_field(field, kind, schema));
         let is_entity = matches!(self, Self::Entity(_));
@@ -141,7 +141,7 @@ impl ContentKind {
 
 impl FormField {
     /// The fields with the values of a document.
-    pub(super) fn of_document(answer: &ItemDetails, schema: &RecordSchema) -> Vec<Self> {
+    pub(crate) fn of_document(answer: &ItemDetails, schema: &RecordSchema) -> Vec<Self> {
         let item = &answer.item;
         let kind = ContentKind::of_id(item.id());
         let name = if kind.name().is_empty() { item.kind() } else { kind.name() };
@@ -286,6 +286,11 @@ impl FormField {
         self.name == "description" || self.name == "body"
     }
 
+    /// True if a suggestion is the whole value.
+    pub(crate) fn has_one_pick(&self) -> bool {
+        self.control == FieldControl::Line && !self.pick.is_empty()
+    }
+
     /// True if the value is none of the choices, as in a file written by hand.
     pub(crate) fn has_other_value(&self) -> bool {
         let FieldControl::Choice(options) = &self.control else { return false };
@@ -327,7 +332,7 @@ impl FormField {
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     }
 
-    pub(super) fn add_argument(&self, arguments: &mut Map<String, Value>) {
+    pub(crate) fn add_argument(&self, arguments: &mut Map<String, Value>) {
         let value = match &*self.name {
             _ if self.control == FieldControl::List => json!(split_list(&self.value)),
             "links" => parse_links(&self.value),
