@@ -36,10 +36,9 @@ async function drag(page, card, column) {
 
 /** An item page, its edit form, a board and the search of one project, as a user walks them. */
 async function walk(page, server, items) {
-  const has = (selector, text) => page.waitForFunction(
-    (one, part) => [...document.querySelectorAll(one)].some((node) => node.innerText.includes(part)),
-    {}, selector, text,
-  );
+  const has = (selector, text) => page.waitForFunction((one, part) => {
+    return [...document.querySelectorAll(one)].some((node) => node.innerText.includes(part));
+  }, {}, selector, text);
   const load = (path) => page.goto(`${server.origin}${path}`);
   const arrive = (action) => Promise.all([page.waitForNavigation(), action()]);
   const itemOf = async (reference) => (await server.call('get_item', { reference })).item;

@@ -54,7 +54,7 @@ function hasChanges(part) {
 }
 
 function isBusy() {
-  if (document.querySelector("#move-menu, .card.dragged")) return true;
+  if (document.querySelector("#move-menu, .card.dragged, .card[aria-busy]")) return true;
   const field = document.activeElement?.closest("main textarea, main input, main select");
   return (field && field.type !== "hidden") || hasChanges(main);
 }
@@ -304,13 +304,23 @@ async function moveCard(link, status) {
   const board = link.closest("[data-board]");
   const from = link.closest(".column");
   if (from.dataset.status === status) return;
-  const opener = link.closest(".card").querySelector(".round");
-  const version = new URL(opener.href).searchParams.get("version");
+  const card = link.closest(".card");
+  const version = new URL(card.querySelector(".round").href).searchParams.get("version");
   const body = new URLSearchParams({ csrf: board.dataset.csrf, item: link.id, version, status });
   showError("");
+  // The card is busy in its new column until the server has answered.
+  const place = document.createComment("");
+  card.replaceWith(place);
+  card.ariaBusy = "true";
+  const column = [...board.querySelectorAll(".column")].find((one) => one.dataset.status === status);
+  column.querySelector(".cards").prepend(card);
   const { message, change } = await postForm(board.dataset.move, body);
+  card.ariaBusy = null;
   if (message) {
+    place.replaceWith(card);
+    link.focus();
     showError(message);
+    if (pending) refreshSoon();
     return;
   }
   const id = link.id;
