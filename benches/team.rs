@@ -1,8 +1,8 @@
 //! Cost of the HTTP server for a team: the real program with tokens, limits and audit log.
 //!
 //! `cargo bench -p reqlore --profile dist --bench team -- [--million] [--only PART] [--folder
-//! DIR]`; the profile is that of releases. PART is one of cost, rate, abuse, tokens, postgres and
-//! million.
+//! DIR]`; the profile is that of releases. PART is one of cost, pages, rate, abuse, tokens,
+//! postgres and million.
 //! This program is the client and starts itself again as the baselines.
 //!
 //! Client and server share the machine, so rates include both. The bench fails only on wrong
@@ -25,6 +25,8 @@ mod harness;
 mod items;
 #[path = "team/load.rs"]
 mod load;
+#[path = "team/pages.rs"]
+mod pages;
 #[path = "team/postgres.rs"]
 mod postgres;
 #[path = "team/server.rs"]
@@ -72,6 +74,9 @@ fn measure(arguments: &Arguments) -> Result<()> {
     let project = Project::create(folder.path(), SIZE, &["sqlite", "sled"])?;
     if is_wanted("cost") {
         STORAGES.iter().try_for_each(|storage| cost::measure(&project, storage))?;
+    }
+    if is_wanted("pages") {
+        pages::measure(&project, "sqlite")?;
     }
     if is_wanted("rate") {
         STORAGES.iter().try_for_each(|storage| load::measure_rate(&project, storage))?;

@@ -33,7 +33,17 @@ pub(crate) struct Connection {
 #[derive(Debug)]
 pub(crate) struct Answer<'a> {
     pub(crate) status: u16,
+    head: &'a [u8],
     pub(crate) body: &'a [u8],
+}
+
+impl Answer<'_> {
+    /// The value of a header, by its name in lower case.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let lines = str::from_utf8(self.head).ok()?.lines();
+        let mut headers = lines.filter_map(|line| line.split_once(": "));
+        headers.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
 }
 
 impl Connection {
@@ -74,7 +84,8 @@ impl Connection {
             if let Some((status, begin, end)) = parse_frame(&self.buffer[..self.filled])?
                 && end <= self.filled
             {
-                return Ok(Answer { status, body: &self.buffer[begin..end] });
+                let (head, body) = (&self.buffer[..begin], &self.buffer[begin..end]);
+                return Ok(Answer { status, head, body });
             }
         }
     }

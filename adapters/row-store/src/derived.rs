@@ -6,7 +6,7 @@ use reqlore_domain::backlog::ItemMeta;
 use reqlore_domain::document::{DocumentKind, DocumentMeta};
 use reqlore_domain::knowledge::entity_words::entity_words;
 use reqlore_domain::ports::record_list::{
-    RecordPosition, custom_values, list_position, position_key,
+    RecordPosition, SortField, custom_values, list_position, position_key,
 };
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::values::value_key;
@@ -159,15 +159,17 @@ fn group_of(item: &ItemMeta) -> (&str, &str) {
     )
 }
 
-/// The columns that derive from the metadata: reference, position, status and type. Lists of items
-/// select and sort by them.
+/// The columns that derive from the metadata: reference, position, status, type and the time of the
+/// last change. Lists of items select and sort by them.
 pub(crate) fn derived_columns(meta: &DocumentMeta) -> TableRow {
     let reference = meta.reference();
     let reference = reference.as_deref().map(key_text);
     let reference = Value::from(reference.as_deref());
     let Some((position, item)) = listed_item(meta) else {
-        return TableRow::of(&[reference, Value::Null, Value::Null, Value::Null]);
+        return TableRow::of(&[reference]).with(&[Value::Null; 4]);
     };
     let (position, (status, requirement_type)) = (position_key(&position), group_of(item));
-    TableRow::of(&[reference, position[..].into(), status.into(), requirement_type.into()])
+    let (position, updated) = (position[..].into(), SortField::Updated.value(meta));
+    let group = [status.into(), requirement_type.into()];
+    TableRow::of(&[reference, position]).with(&group).with(&[(&updated).into()])
 }

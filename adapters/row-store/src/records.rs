@@ -221,8 +221,8 @@ impl PresentRow {
 pub(crate) const REVISION: usize = 3;
 /// The columns that derive from the metadata.
 const FIRST_DERIVED: usize = REVISION + 6;
-const DERIVED_COLUMNS: usize = 4;
-const VALUES_OF_PRESENT: usize = 12;
+const DERIVED_COLUMNS: usize = 5;
+const VALUES_OF_PRESENT: usize = 13;
 
 impl DocumentRow {
     /// The newest entry of the history of a document, with its number.

@@ -197,6 +197,8 @@ pub static DOCUMENTS: Table = table("documents", 3)
         nullable("position", Binary),
         nullable("status", Text),
         nullable("type", Text),
+        // Sort text in the order of the last change, for the same items.
+        nullable("updated", Text),
         nullable("author", Text),
         nullable("tool", Text),
         nullable("reason", Text),
@@ -212,6 +214,7 @@ pub static DOCUMENTS: Table = table("documents", 3)
             &["project", "kind", "status", "type", "position"],
             Some("position"),
         ),
+        index("documents_by_time", &["project", "kind", "updated", "position"], Some("updated")),
     ]);
 
 /// Texts of documents, in parts.

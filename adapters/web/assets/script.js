@@ -54,7 +54,7 @@ function hasChanges(part) {
 }
 
 function isBusy() {
-  if (document.querySelector("body > .menu, .card.dragged, dialog[open]")) return true;
+  if (document.querySelector("body > .menu, .card:is(.dragged, [aria-busy]), dialog[open]")) return true;
   const field = document.activeElement?.closest("main :is(textarea, input:not([id^=select-]), select)");
   return (field && field.type !== "hidden") || hasChanges(main);
 }
@@ -372,15 +372,25 @@ function moveOf(link) {
 async function moveCard(link, status, rank = "") {
   const board = link.closest("[data-board]");
   const isSame = link.closest(".column").dataset.status === status;
-  if ((isSame && !rank) || board.ariaBusy) return;
+  if ((isSame && !rank) || board.querySelector(".card[aria-busy]")) return;
+  const card = link.closest(".card");
   const version = moveOf(link).get("version");
   const body = new URLSearchParams({ csrf: board.dataset.csrf, item: link.id, version, status, rank });
   showError("");
-  board.ariaBusy = "true";
+  // The card is busy in its new place until the server has answered.
+  const place = document.createComment("");
+  card.replaceWith(place);
+  card.ariaBusy = "true";
+  const [side, other] = rank.split(" ");
+  if (side) document.getElementById(other).closest(".card")[side](card);
+  else board.querySelector(`[data-status="${CSS.escape(status)}"] .cards`).prepend(card);
   const { message, change, notes } = await postForm(board.dataset.move, body);
-  board.ariaBusy = null;
+  card.ariaBusy = null;
   if (message) {
+    place.replaceWith(card);
+    link.focus();
     showError(message);
+    if (pending) refreshSoon();
     return;
   }
   const id = link.id;

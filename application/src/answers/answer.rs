@@ -29,6 +29,11 @@ pub(crate) trait Answer: Send {
     /// The data with the first `parts` parts.
     fn data(&self, parts: usize) -> Result<Value>;
 
+    /// The data with all parts, without a copy if the answer keeps it.
+    fn whole_data(&self) -> Result<Arc<Value>> {
+        self.data(self.part_count()).map(Arc::new)
+    }
+
     /// Visits [`Self::data`], possibly in several pieces.
     fn visit_data(&self, parts: usize, visit: &mut dyn FnMut(&Value)) -> Result<()> {
         visit(&self.data(parts)?);
@@ -128,7 +133,7 @@ impl ToolAnswer {
         let mut text = self.text(all)?;
         let mut data = self.data(format, all)?;
         // Data that has no part to leave out must not cost the text.
-        let is_too_large = |data: &Value| max_data < usize::MAX && data_size(data) > max_data;
+        let is_too_large = |data: &Arc<Value>| max_data < usize::MAX && data_size(data) > max_data;
         let is_fixed = is_too_large(&data) && is_too_large(&self.data(format, 0)?);
         let mut shown = all;
         if text.len() > max_text || (is_too_large(&data) && !is_fixed) {
@@ -163,13 +168,13 @@ impl ToolAnswer {
                 guard.note_values(&self.shown);
             }
         }
-        Ok(RenderedAnswer { text, data: Arc::new(data), written_at: None })
+        Ok(RenderedAnswer { text, data, written_at: None })
     }
 
     fn text(&self, parts: usize) -> Result<String> {
         match self.answer.note_style() {
             NoteStyle::Json if !self.notes.is_empty() => {
-                compact_json(&self.data(AnswerFormat::Both, parts)?)
+                compact_json(&*self.data(AnswerFormat::Both, parts)?)
             }
             NoteStyle::Json | NoteStyle::Hidden => Ok(self.answer.text(parts)),
             NoteStyle::Lines => {
@@ -183,12 +188,18 @@ impl ToolAnswer {
         }
     }
 
-    fn data(&self, format: AnswerFormat, parts: usize) -> Result<Value> {
+    fn data(&self, format: AnswerFormat, parts: usize) -> Result<Arc<Value>> {
         if format == AnswerFormat::Text {
-            return Ok(Value::Null);
+            return Ok(Arc::default());
         }
-        let mut data = self.answer.data(parts)?;
-        if let (Value::Object(object), false) = (&mut data, self.notes.is_empty()) {
+        let mut data = if parts == self.answer.part_count() {
+            self.answer.whole_data()?
+        } else {
+            Arc::new(self.answer.data(parts)?)
+        };
+        if !self.notes.is_empty()
+            && let Value::Object(object) = Arc::make_mut(&mut data)
+        {
             object.insert("notes".to_owned(), json!(self.notes));
         }
         Ok(data)
@@ -234,6 +245,10 @@ impl Answer for TextAnswer {
 
     fn data(&self, _: usize) -> Result<Value> {
         Ok(Value::clone(&self.data))
+    }
+
+    fn whole_data(&self) -> Result<Arc<Value>> {
+        Ok(Arc::clone(&self.data))
     }
 
     fn visit_data(&self, parts: usize, visit: &mut dyn FnMut(&Value)) -> Result<()> {

@@ -82,7 +82,7 @@ impl Tool for ListEpics {
                 format!("{total} {epics}{}", showing(shown, total))
             }),
             lines,
-            data,
+            data: data.into(),
             key: "epics",
             cursor_after: Box::new(move |shown| {
                 Some(pages.cursor(&list_position(page.metadata.get(shown - 1)?)?))

@@ -515,5 +515,6 @@ fn page_answer(
         let noun = if total == 1 { one } else { several };
         format!("{total} {noun}{}{counts}", showing(shown, total))
     });
+    let data = Arc::new(data);
     Ok(ToolAnswer::new(PageAnswer { heading, lines, data, key: "items", cursor_after }))
 }

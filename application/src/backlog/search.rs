@@ -137,7 +137,7 @@ impl ResultPage {
                 summary_line(total, offset, shown.min(total.saturating_sub(offset)))
             }),
             lines,
-            data,
+            data: data.into(),
             key: "results",
             cursor_after,
         });

@@ -127,7 +127,7 @@ async fn list_versions(
     let mut answer = ToolAnswer::new(PageAnswer {
         heading: Box::new(move |_| heading.clone()),
         lines,
-        data,
+        data: data.into(),
         key: "versions",
         cursor_after: Box::new(move |shown| {
             let next = HistoryPosition::inside(after.clone(), skipped, &versions, shown)?;

@@ -4,6 +4,7 @@
 //! A digest binds the cursor to its list, arguments and project.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -113,7 +114,7 @@ pub(crate) struct PageAnswer {
     /// The line of each entry, with encoded names.
     pub(crate) lines: Vec<String>,
     /// The data of the whole page, with `next_cursor` unless it is the last one.
-    pub(crate) data: Value,
+    pub(crate) data: Arc<Value>,
     /// The key of the entries in the data.
     pub(crate) key: &'static str,
     /// The cursor after the first entries, at least one; `None` if no cursor can continue there.
@@ -163,7 +164,7 @@ impl Answer for PageAnswer {
     }
 
     fn data(&self, parts: usize) -> Result<Value> {
-        let mut data = self.data.clone();
+        let mut data = Value::clone(&self.data);
         if parts < self.lines.len() {
             if let Some(Value::Array(entries)) = data.get_mut(self.key) {
                 entries.truncate(parts);
@@ -177,6 +178,10 @@ impl Answer for PageAnswer {
             }
         }
         Ok(data)
+    }
+
+    fn whole_data(&self) -> Result<Arc<Value>> {
+        Ok(Arc::clone(&self.data))
     }
 }
 

@@ -252,7 +252,8 @@ impl RecordOrder {
 }
 
 impl SortField {
-    fn value(self, meta: &DocumentMeta) -> String {
+    /// The text by which a list sorts a document.
+    pub fn value(self, meta: &DocumentMeta) -> String {
         let Some(item) = meta.item.as_deref() else {
             let Some(entity) = &meta.entity else { return String::new() };
             return match self {

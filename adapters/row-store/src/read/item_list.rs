@@ -2,7 +2,7 @@
 
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::record_list::{
-    DetailFilter, OrderField, RecordCounts, RecordOrder, RecordPage, RecordQuery,
+    DetailFilter, OrderField, RecordCounts, RecordOrder, RecordPage, RecordQuery, SortField,
 };
 use reqlore_domain::project_key::ProjectKey;
 
@@ -89,6 +89,9 @@ pub(crate) async fn list(
             return Ok(Some(RecordPage { metadata, next, ..page }));
         }
         (OrderField::Custom(order), _) => first_places(&reader, order, base, &groups).await?,
+        (OrderField::Builtin(SortField::Updated), _) => {
+            return reader.page_by_time(page).await.map(Some);
+        }
         (OrderField::Builtin(_), _) => return Ok(None),
     };
     reader.finish(page, places).await.map(Some)

@@ -13,8 +13,8 @@ use reqlore_domain::ports::record_list::{
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::values::value_key;
 
-use super::documents::metas_of_keys;
-use super::read_all;
+use super::documents::{AFTER_TEXTS, decode_metas, metas_of_keys};
+use super::{read_all, read_one};
 use crate::database::RowSource;
 use crate::derived::PARENT;
 use crate::error::damaged;
@@ -252,6 +252,34 @@ impl ItemReader<'_> {
         match column.map(|column| row.value(column)) {
             Some(Value::Binary(position)) => Ok(position),
             _ => Err(damaged("a row of an item")),
+        }
+    }
+
+    /// Completes a page in the order of the last change. Reads more items until it is full.
+    pub(super) async fn page_by_time(&self, page: RecordPage) -> StoreResult<RecordPage> {
+        let (mut start, mut end) = (String::new(), AFTER_TEXTS.to_owned());
+        let is_reversed = self.query.order.is_reversed;
+        if let Some((after, ..)) = &self.query.after {
+            // Items with the same time may be on this page.
+            if is_reversed {
+                end = format!("{after}\0");
+            } else {
+                after.clone_into(&mut start);
+            }
+        }
+        let mut limit = self.wanted() + 1;
+        loop {
+            let query = RowQuery::any_of(&DOCUMENTS, &["project", "kind"], vec![self.kind_key()])
+                .within("updated", Value::Text(&start)..Value::Text(&end))
+                .sorted_by(&["updated", "position"])
+                .limited_to(limit);
+            let query = if is_reversed { query.descending() } else { query };
+            let rows = read_one(self.source, query).await?;
+            let found = RecordPage::select(decode_metas(&rows)?, self.query);
+            if found.next.is_some() || rows.len() < limit {
+                return Ok(RecordPage { metadata: found.metadata, next: found.next, ..page });
+            }
+            limit *= 4;
         }
     }
 

@@ -64,18 +64,20 @@ async fn show_tree(session: PageSession) -> Result<Response, PageError> {
     additions.extend(query.filled("cursor").map(|cursor| ("cursor", json!(cursor))));
     let page = session.list_items(of_kind(ItemKind::Epic), &additions).await?;
     let mut open = query.filled("epic");
-    let mut stories = list_children(&session, ItemKind::UserStory, open).await?;
-    let mut requirements = list_children(&session, ItemKind::Requirement, open).await?;
-    let is_cut = |page: &ListPage| page.next_cursor.is_some();
-    if open.is_none() && (is_cut(&stories) || is_cut(&requirements)) {
-        // Too many for one page.
-        open = Some("");
-        (stories, requirements) = (ListPage::default(), ListPage::default());
+    let kinds = [ItemKind::UserStory, ItemKind::Requirement];
+    for kind in kinds {
+        if open.is_none() && list_children(&session, kind, None, 1).await?.total > CHILD_LIMIT {
+            // Too many for one page.
+            open = Some("");
+        }
     }
-    let is_cut = is_cut(&stories) || is_cut(&requirements);
-    let mut children = BTreeMap::<String, Vec<ListedItem>>::new();
-    for item in stories.items.into_iter().chain(requirements.items) {
-        children.entry(item.parent.clone().unwrap_or_default()).or_default().push(item);
+    let (mut is_cut, mut children) = (false, BTreeMap::<String, Vec<ListedItem>>::new());
+    for kind in kinds.into_iter().filter(|_| open != Some("")) {
+        let page = list_children(&session, kind, open, CHILD_LIMIT).await?;
+        is_cut |= page.next_cursor.is_some();
+        for item in page.items {
+            children.entry(item.parent.clone().unwrap_or_default()).or_default().push(item);
+        }
     }
     let mut frame = PageFrame::new(&session, PageSection::Tree, "Tree");
     if let Some(epic) = query.filled("epic") {
@@ -98,8 +100,9 @@ async fn list_children(
     session: &PageSession,
     kind: ItemKind,
     epic: Option<&str>,
+    limit: usize,
 ) -> Result<ListPage, PageError> {
-    let mut additions = vec![("limit", json!(CHILD_LIMIT))];
+    let mut additions = vec![("limit", json!(limit))];
     additions.extend(epic.map(|epic| ("epic", json!(epic))));
     Ok(session.list_items(of_kind(kind), &additions).await?)
 }

@@ -65,6 +65,7 @@ CREATE TABLE IF NOT EXISTS documents (
     position BYTEA,
     status TEXT COLLATE "C",
     type TEXT COLLATE "C",
+    updated TEXT COLLATE "C",
     author TEXT COLLATE "C",
     tool TEXT COLLATE "C",
     reason TEXT COLLATE "C",
@@ -208,6 +209,8 @@ CREATE INDEX IF NOT EXISTS documents_by_reference ON documents (project, kind, r
 CREATE INDEX IF NOT EXISTS documents_by_position ON documents (project, kind, position) WHERE position IS NOT NULL;
 
 CREATE INDEX IF NOT EXISTS documents_by_group ON documents (project, kind, status, type, position) WHERE position IS NOT NULL;
+
+CREATE INDEX IF NOT EXISTS documents_by_time ON documents (project, kind, updated, position) WHERE updated IS NOT NULL;
 
 CREATE INDEX IF NOT EXISTS history_by_end ON history (ended);
 
