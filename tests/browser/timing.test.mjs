@@ -9,8 +9,9 @@ import { Server } from './server.mjs';
 const EVENTS = Number(process.env.TIMING_EVENTS ?? 20);
 /** Events of each action before the measurement. */
 const WARM_UP = 3;
-const REQUIREMENTS = 990;
-const PARALLEL_CALLS = 10;
+const REQUIREMENTS = 1_000;
+/** The most changes of one call. */
+const BATCH = 100;
 const CARDS = ['Draft', 'Active'];
 const BOARD = '/p/default/board?kind=requirement';
 const TABLE = '/p/default/table?kind=requirement';
@@ -22,18 +23,14 @@ const stage = new Stage(async () => {
   const epic = (await call('create_epic', { title: 'Epic', priority: 2 })).reference_id;
   const parent = { epic, title: 'Story', priority: 2 };
   const story = (await call('create_user_story', parent)).reference_id;
-  let number = 0;
-  const create = async () => {
-    while (number < REQUIREMENTS) {
-      number += 1;
-      await call('create_requirement', {
-        user_story: story, title: `Requirement ${number}`, type: 'Functional',
-        priority: 1 + (Math.floor(number / 2) % 4), status: CARDS[number % 2],
-        description: 'Answers in time.',
-      });
-    }
-  };
-  await Promise.all(Array.from({ length: PARALLEL_CALLS }, create));
+  for (let first = 1; first <= REQUIREMENTS; first += BATCH) {
+    const changes = Array.from({ length: BATCH }, (_, index) => ({
+      create: 'requirement', user_story: story, title: `Requirement ${first + index}`,
+      type: 'Functional', priority: 1 + (Math.floor(index / 2) % 4), status: CARDS[index % 2],
+      description: 'Answers in time.',
+    }));
+    await call('apply_changes', { changes });
+  }
   return server;
 });
 
