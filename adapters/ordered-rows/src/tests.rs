@@ -126,6 +126,7 @@ fn document(number: i64) -> TableRow {
         Value::Null,
         Value::Null,
         Value::Null,
+        Value::Null,
         (&[7; 200][..]).into(),
     ])
 }

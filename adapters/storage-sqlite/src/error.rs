@@ -106,6 +106,7 @@ fn has_unexpected_schema(error: &rusqlite::Error) -> bool {
         Error::InvalidColumnType(..)
         | Error::FromSqlConversionFailure(..)
         | Error::IntegralValueOutOfRange(..)
+        | Error::Utf8Error(..)
         // Only tables that always have a row are read in this way.
         | Error::QueryReturnedNoRows
         | Error::SqlInputError { .. } => true,

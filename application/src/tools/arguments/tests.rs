@@ -91,6 +91,7 @@ fn calls_with_lists() -> Vec<(&'static str, Value)> {
             }),
         ),
         ("ixchel_update", json!({ "id": "dec-3333", "tags": ["pay"], "links": links })),
+        ("suggest_records", json!({ "query": text, "kinds": ["epic"] })),
         (
             "apply_changes",
             json!({ "changes": [

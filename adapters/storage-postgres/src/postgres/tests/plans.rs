@@ -8,7 +8,7 @@ use reqlore_domain::backlog::{ItemKind, Reference, Status};
 use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::ports::change_page::ChangePage;
 use reqlore_domain::ports::documents::{DocumentRepository as _, Refresh, StoreResult};
-use reqlore_domain::ports::record_list::{RecordCounts, RecordQuery};
+use reqlore_domain::ports::record_list::{OrderField, RecordCounts, RecordQuery, SortField};
 use reqlore_domain::project_key::ProjectKey;
 use tokio_postgres::SimpleQueryMessage;
 
@@ -111,6 +111,9 @@ async fn read_by_indexes(store: &RowStore) {
     store.lookup(&project, DocumentKind::Item(kind), &words).await.unwrap();
     let all = RecordQuery::of_items(kind, 50);
     store.list(&project, &all).await.unwrap();
+    let mut by_time = all.clone();
+    by_time.order.field = OrderField::Builtin(SortField::Updated);
+    store.list(&project, &by_time).await.unwrap();
     let mut of_group = all.clone();
     of_group.filter.status = Some(Status::Draft);
     store.list(&project, &of_group).await.unwrap();
