@@ -141,7 +141,7 @@ fn each_index_serves_a_query_and_no_list_scans_its_table() {
     }
     // A list reads the groups that have items.
     let group = ["default", "", "", "requirement", "Draft", "Functional"].map(Value::from);
-    let counts = TableRow::of(&group).with(&[3.into(), 1.into()]);
+    let counts = TableRow::of(&group).with(&[3.into(), 3.into()]);
     server.put(&ITEM_COUNTS, vec![counts]);
     let database = Arc::new(RecordingDatabase { database: server.open(), queries: Arc::default() });
     server.runtime.block_on(async {
