@@ -102,12 +102,12 @@ stage.test('board_orders_cards_by_mouse', { user: 'ben' }, async (window) => {
   same(await order(), [high, first, second, third, low].join(' '));
   await drop(third, first, 4);
   await untilSame(order, [high, third, first, second, low].join(' '));
-  match(await page.locator('#live').innerText(), new RegExp(`^${third} moved\\.`));
+  await page.locator('#done').getByText(`${third} moved.`).waitFor();
   same(await priorityOf(third), 3);
   // To the lower half of a card of another priority.
   await drop(first, low, 60);
   await untilSame(order, [high, third, second, low, first].join(' '));
-  match(await page.locator('#done').innerText(), /priority is now 4/);
+  await page.locator('#done').getByText('priority is now 4').waitFor();
   same(await priorityOf(first), 4);
   await page.locator('h1').click();
   await page.keyboard.press('z');

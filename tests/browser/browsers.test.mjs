@@ -46,6 +46,7 @@ async function walk(page, server, items) {
   await load('/signin');
   await page.type('[name=token]', server.tokens.ben);
   await arrive(() => page.keyboard.press('Enter'));
+  await page.waitForSelector('.side', { timeout: LIMIT_MS });
 
   // Create.
   await load(`/p/default/item/${items.story}`);
@@ -83,9 +84,9 @@ async function walk(page, server, items) {
   // Search.
   await page.keyboard.press('/');
   await page.keyboard.type('invoice');
-  await has('#suggest', 'Pay by invoice');
+  await has('#palette [role=option]', 'Pay by invoice');
   await arrive(() => page.keyboard.press('Enter'));
-  await has('main a', 'Pay by invoice');
+  await has('h1', 'Pay by invoice');
 }
 
 for (const [browser, executablePath, args] of BROWSERS) {

@@ -147,6 +147,11 @@ stage.test('palette_fits_a_phone_and_shows_hostile_titles_as_text',
 
 stage.test('view_is_saved_used_by_others_and_deleted', { user: 'ann' }, async (window) => {
   const { page, server } = window;
+  await window.visit('/p/default/table?kind=requirement&status=Active');
+  await page.getByText('Save view').click();
+  await page.getByLabel('Name of the view').fill('First');
+  await page.keyboard.press('Enter');
+  await page.locator('#done').getByText('was saved').waitFor();
   await window.visit('/p/default/table?kind=requirement&status=Draft');
   await page.getByText('Save view').click();
   await page.getByLabel('Name of the view').fill('Drafts <b>');

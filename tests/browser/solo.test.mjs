@@ -27,7 +27,7 @@ stage.test('board_of_one_user_opens_by_a_link_that_works_once',
     await page.goto('/p/default/board?kind=epic');
     await page.locator('.card').filter({ hasText: 'EP-001' }).dragTo(
       page.locator('.column[data-status="Done"]'));
-    await page.locator('.column[data-status="Done"]').getByText('EP-001').waitFor();
+    await page.locator('#done').getByText('EP-001 moved to Done').waitFor();
     match(contents(server), /status: Done/);
     const stranger = await stage.open();
     await stranger.page.goto(server.link);

@@ -70,7 +70,7 @@ const ACTIONS = {
     page: TABLE,
     async prepare(page, number) {
       await page.goto(TABLE);
-      const link = page.locator('tbody a').nth(number % 50);
+      const link = page.locator('tbody a[href*="/item/"]').nth(number % 50);
       await link.focus();
       const id = (await link.getAttribute('href')).split('/').pop();
       const result = `main a[href$="/${id}/edit"]`;

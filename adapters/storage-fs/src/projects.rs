@@ -27,8 +27,8 @@ use crate::layout::{DOCSETS_FILE, DOCSETS_FOLDER, KNOWLEDGE_FOLDER};
 use crate::root_search::{RootSearch, WORLD_WRITABLE, owner_uid, refusal};
 use crate::system_folders::is_system_folder;
 
-/// Resolves `project_root`. If the documents are in a database, only to a configured project; a path
-/// in a project's folder is enough for the knowledge graph.
+/// Resolves `project_root`. If the documents are in a database, only to a configured project; a
+/// path in a project's folder is enough for the knowledge graph.
 #[derive(Debug, Clone)]
 pub struct FsProjects {
     /// True if the documents are files.

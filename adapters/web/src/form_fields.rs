@@ -1,5 +1,7 @@
 //! The names and values of a form or of a URL's query.
 
+use axum::http::HeaderMap;
+use axum::http::header::ACCEPT;
 use form_urlencoded::Serializer;
 use serde_json::Value;
 
@@ -86,6 +88,11 @@ impl UnsentForm {
             _ => "Nothing was changed, because the page belongs to an earlier session; reload it.",
         }
     }
+}
+
+/// True for a request of the script, which shows the result without a new page.
+pub(crate) fn accepts_json(headers: &HeaderMap) -> bool {
+    headers.get(ACCEPT).is_some_and(|accept| accept == "application/json")
 }
 
 /// Renders a value of a custom field as text, and a list with [`join_list`].

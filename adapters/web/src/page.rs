@@ -7,11 +7,10 @@ use askama::Template;
 use askama::filters::Escaper;
 use axum::Extension;
 use axum::extract::{Request, State};
+use axum::http::HeaderValue;
 use axum::http::header::{
-    ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY,
-    X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 use reqlore_domain::backlog::{ItemKind, Priority};
@@ -23,7 +22,7 @@ use reqlore_domain::untrusted_text::encode_lines;
 
 use crate::assets::{AssetFile, FAVICON, SCRIPT, STYLE};
 use crate::config::WebConfig;
-use crate::form_fields::{encode_component, encode_query};
+use crate::form_fields::{accepts_json, encode_component, encode_query};
 use crate::page_error::{ErrorTexts, PageError};
 use crate::project_schema::ProjectSchema;
 use crate::routes::undo::ChangeNotice;
@@ -362,11 +361,6 @@ pub(crate) async fn render_errors(
         Ok(html) => (response.status(), Extension(texts), Html(html)).into_response(),
         Err(_) => response,
     }
-}
-
-/// True for a request of the script, which shows the result without a new page.
-pub(crate) fn accepts_json(headers: &HeaderMap) -> bool {
-    headers.get(ACCEPT).is_some_and(|accept| accept == "application/json")
 }
 
 /// Answers paths without a route, with or without a session alike.

@@ -3,9 +3,11 @@
 //! A single tool commits one change, `apply_changes` a list. Each change sees the earlier ones of
 //! its commit, so the decision depends on [`CommitState`] alone and never on the order of lookups.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use reqlore_domain::backlog::{ItemSortKey, Reference};
 use reqlore_domain::document::{Document, DocumentId, DocumentMeta};
 use reqlore_domain::error::Result;
 use reqlore_domain::identity::Caller;
@@ -23,7 +25,6 @@ use crate::context::ToolContext;
 use crate::tools::tool::ToolRequest;
 use crate::writes::commit_state::{ChangeEffects, CommitState};
 use crate::writes::local_names::LocalNames;
-use crate::writes::rank_position::PlannedPositions;
 use crate::writes::written_rule::WrittenRule;
 
 /// A tool that changes items or entities.
@@ -50,6 +51,9 @@ pub(crate) trait Change: Send + Sync {
     /// outdated.
     async fn plan(&self, context: PlanContext<'_>) -> Result<Box<dyn ChangePlan>>;
 }
+
+/// The positions that earlier changes of a commit give to items.
+type PlannedPositions = Mutex<BTreeMap<Reference, ItemSortKey>>;
 
 /// The state that changes are planned with.
 #[derive(Clone, Copy)]

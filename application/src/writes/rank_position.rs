@@ -1,7 +1,7 @@
 //! Positions in the order by hand: a rank before or after another item, whose priority it takes.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 use reqlore_domain::backlog::rank::{MAX_RANK_BYTES, is_rank, rank_between};
 use reqlore_domain::backlog::{ItemKind, ItemMeta, ItemSortKey, Priority, Reference, sort_key};
@@ -13,9 +13,6 @@ use reqlore_domain::records::edit::RecordEdit;
 use crate::backlog::arguments::parse_reference;
 use crate::backlog::item_lookup::item_meta;
 use crate::writes::change::PlanContext;
-
-/// The positions that earlier changes of a commit give to items.
-pub(crate) type PlannedPositions = Mutex<BTreeMap<Reference, ItemSortKey>>;
 
 /// Replaces a position such as `before US-003` by a rank, and the priority by that of the other
 /// item, which a note reports.

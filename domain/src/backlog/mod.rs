@@ -117,7 +117,8 @@ pub type ItemSortKey = (u8, String);
 pub fn sort_key(item: &ItemMeta) -> ItemSortKey {
     // Acceptance criteria have no priority and come last.
     let priority = item.priority.map_or(u8::MAX, Priority::number);
-    let mut rank = rank::creation_rank(item);
+    let number = item.reference.map_or(0, |reference| reference.number);
+    let mut rank = rank::creation_rank(item.created_at, number);
     if let Some(own) = &item.rank {
         rank = format!("{own} {rank}");
     }

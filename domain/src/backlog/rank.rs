@@ -2,7 +2,6 @@
 //!
 //! An item without a rank ranks by its creation, so that a move writes the rank of one item only.
 
-use super::ItemMeta;
 use crate::timestamp::Timestamp;
 
 /// Maximum length of a rank, in bytes.
@@ -20,9 +19,8 @@ pub fn is_rank(text: &str) -> bool {
 }
 
 /// The rank of an item without one: the second of its creation and its number.
-pub(super) fn creation_rank(item: &ItemMeta) -> String {
-    let seconds = item.created_at.seconds() - Timestamp(i64::MIN).seconds();
-    let number = item.reference.map_or(0, |reference| reference.number);
+pub(super) fn creation_rank(created_at: Timestamp, number: u32) -> String {
+    let seconds = created_at.seconds() - Timestamp(i64::MIN).seconds();
     // Bytes order hexadecimal digits of a fixed width as numbers.
     format!("{seconds:09x}{number:08x}")
 }
@@ -80,7 +78,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::backlog::{ItemKind, sort_key};
+    use crate::backlog::{ItemKind, ItemMeta, sort_key};
 
     fn item(number: u32, text: &str) -> ItemMeta {
         let name = format!("US-{number:03}");

@@ -17,9 +17,9 @@ use serde_json::{Map, Value, json};
 
 use crate::config::WebConfig;
 use crate::csrf::PostedForm;
-use crate::form_fields::FormFields;
+use crate::form_fields::{FormFields, accepts_json};
 use crate::item_lists::{BOARD_KINDS, FirstItem, ItemFilters};
-use crate::page::{PageFrame, PageSection, accepts_json, render};
+use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::{PageError, error_status, public_message};
 use crate::routes::undo::{change_text, with_notice};
 use crate::session::{PageSession, local_target};

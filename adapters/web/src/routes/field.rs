@@ -17,8 +17,8 @@ use serde_json::{Map, Value, json};
 
 use crate::config::WebConfig;
 use crate::csrf::PostedForm;
-use crate::form_fields::{FormFields, split_list};
-use crate::page::{PageFrame, PageSection, accepts_json, render};
+use crate::form_fields::{FormFields, accepts_json, split_list};
+use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::{PageError, error_status, public_message};
 use crate::project_schema::ProjectSchema;
 use crate::routes::item::answer::is_part;

@@ -241,7 +241,7 @@ async fn search_marks_uncertain_hits_and_links_sections() {
 }
 
 #[tokio::test]
-async fn search_counts_uncertain_results_and_marks_words_without_markdown() {
+async fn search_counts_uncertain_results_and_marks_words() {
     for (total, expected) in [(2, "2 results and 1 uncertain result"), (0, "1 uncertain result")] {
         let client = PageClient::new(&["search_global"], move |_, _| {
             let snippet = "## Goal **Paying** `now`, see [the <plan>](x.md)";

@@ -13,8 +13,7 @@ use serde_json::json;
 
 use crate::config::WebConfig;
 use crate::csrf::PostedForm;
-use crate::form_fields::FormFields;
-use crate::page::accepts_json;
+use crate::form_fields::{FormFields, accepts_json};
 use crate::page_error::{PageError, error_status, public_message};
 use crate::session::local_target;
 

@@ -1,6 +1,6 @@
 //! Forms that create, edit and delete items and entities.
 
-mod fields;
+pub(super) mod fields;
 
 use std::sync::Arc;
 
@@ -25,9 +25,9 @@ pub(crate) use fields::{CUSTOM_PREFIX, ContentKind, FieldControl, FormField};
 
 use crate::config::WebConfig;
 use crate::csrf::PostedForm;
-use crate::form_fields::{FormFields, encode_component, value_text};
+use crate::form_fields::{FormFields, accepts_json, encode_component, value_text};
 use crate::markdown::{TextContext, render_markdown};
-use crate::page::{PageFrame, PageSection, accepts_json, new_page, render};
+use crate::page::{PageFrame, PageSection, new_page, render};
 use crate::page_error::{PageError, public_message};
 use crate::routes::item::answer::is_part;
 use crate::routes::item::frame::{ItemHeader, item_frame, item_text, project_text, read_item};

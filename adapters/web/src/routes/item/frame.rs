@@ -13,7 +13,7 @@ use crate::page::{PageFrame, PageSection, capitalize, new_page};
 use crate::page_error::PageError;
 use crate::routes::files::image_url;
 use crate::routes::item::answer::{child_kinds, is_part, link_count};
-use crate::routes::item::form::ContentKind;
+use crate::routes::item::form::fields::ContentKind;
 use crate::session::PageSession;
 
 /// A tab of an item's pages.

@@ -9,8 +9,8 @@ use reqlore_domain::records::fields::{FieldType, fields_of};
 use serde_json::{Map, Value, json};
 
 use crate::csrf::PostedForm;
+use crate::form_fields::accepts_json;
 use crate::markdown::toggle_task;
-use crate::page::accepts_json;
 use crate::page_error::PageError;
 use crate::routes::item::form::{ContentKind, item_url, read_document};
 use crate::routes::undo::{change_text, with_notice};

@@ -1,4 +1,4 @@
-//! Adds a field, a status or a view to the text of a record schema. Keeps the other lines and comments.
+//! Adds a field, a status or a view to the text of a record schema. Keeps the other lines.
 
 use reqlore_domain::backlog::ItemKind;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, value};

@@ -177,7 +177,7 @@ const VIEWS: &str = "# Ours\n[views.\"High <b>\"]\nquery = \"kind=requirement&st
                      [views.mine]\nquery = \"assignee=ada&sort=-updated\"\n";
 
 #[tokio::test]
-async fn view_is_saved_replaced_and_deleted_without_the_rest_of_the_text() {
+async fn view_is_saved_replaced_and_deleted_and_the_rest_stays() {
     let form = "action=set-view&next=%2Fp%2Fdefault%2Ftable%3Fkind%3Depic";
     for (fields, expected) in [
         ("&name=+new+&query=q%3D%2522", "sort=-updated\"\n\n[views.new]\nquery = \"q=%22\"\n"),
