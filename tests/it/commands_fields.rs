@@ -137,7 +137,7 @@ fn completion_offers_custom_fields_and_choices() {
     // A shell names no settings file, and a found one may not name the projects of a team.
     fs::remove_file(team.root().join("reqlore.toml")).unwrap();
     for (words, expected) in [
-        (&["set", "US-001", "r"][..], "risk=\n"),
+        (&["set", "US-001", "ri"][..], "risk=\n"),
         (&["set", "US-001", "risk="], "risk=High\nrisk=Low\nrisk=Medium\n"),
         (&["set", "US-001", "risk=h"], "risk=High\n"),
         (&["set", "US-001", "status=R"], "status=Ready\nstatus=Review\n"),
