@@ -220,7 +220,7 @@ async fn check_knowledge(
     documents.changes_since(project, None, 1, Refresh::Full).await?;
     let (mut entities, _) = read_all(&**documents, project, DocumentKind::Entity).await?;
     let schema = ports.schema(project).await?;
-    entities.iter_mut().for_each(|meta| schema.remove_field_links(meta));
+    schema.remove_field_links(&mut entities);
     let mut graph = EntityGraph::default();
     for meta in &entities {
         if let Some(node) = EntityNode::from_metadata(meta) {

@@ -27,16 +27,19 @@ fn mark_length(rest: &str, letter: char, before: Option<char>) -> usize {
     let after = rest[run..].chars().next();
     let is_word = |letter: Option<char>| letter.is_some_and(char::is_alphanumeric);
     let is_gap = |letter: Option<char>| letter.is_none_or(char::is_whitespace);
+    let is_mark = match letter {
+        '`' | '|' => true,
+        '*' | '_' | '~' => run > 1 || is_word(before) != is_word(after),
+        '#' | '>' => is_gap(before) && is_gap(after),
+        '-' => run > 2,
+        '!' => after == Some('['),
+        '[' | ']' => run > 1,
+        _ => false,
+    };
     match letter {
-        '`' | '|' => run,
-        '*' | '_' | '~' if run > 1 || is_word(before) != is_word(after) => run,
-        '#' | '>' if is_gap(before) && is_gap(after) => run,
-        '-' if run > 2 => run,
-        '!' if after == Some('[') => run,
         '[' if ["[ ] ", "[x] "].iter().any(|task| rest.starts_with(task)) => 4,
-        '[' if run > 1 => run,
+        _ if is_mark => run,
         '[' if rest.find(']').is_none_or(|end| rest[end..].starts_with("](")) => 1,
-        ']' if run > 1 => run,
         ']' if after == Some('(') => {
             rest.find(')').map_or_else(|| rest.find(' ').unwrap_or(rest.len()), |end| end + 1)
         }
@@ -54,8 +57,8 @@ pub(crate) fn mark_words<'t>(text: &'t str, query: &str) -> Vec<(bool, &'t str)>
         .split(|letter: char| !letter.is_alphanumeric())
         .filter(|one| !one.is_empty())
         .collect();
-    if !words.iter().all(|word| is_function(&word)) {
-        words.retain(|word| !is_function(&word));
+    if !words.iter().all(is_function) {
+        words.retain(|word| !is_function(word));
     }
     let (mut parts, mut rest) = (Vec::new(), text);
     while !rest.is_empty() {

@@ -139,7 +139,7 @@ impl LinkReader<'_> {
         // Most items have no links from entities, and need no read of the schema.
         if found.iter().any(|meta| meta.entity.is_some()) {
             let schema = self.ports.schema(self.project).await?;
-            found.iter_mut().for_each(|meta| schema.remove_field_links(meta));
+            schema.remove_field_links(&mut found);
         }
         let mut links: Vec<IncomingLink> = Vec::new();
         let mut added: HashSet<&DocumentId> = HashSet::new();

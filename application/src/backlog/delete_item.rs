@@ -225,7 +225,7 @@ impl Deletion {
         let mut known: BTreeSet<DocumentId> =
             self.deleted.iter().chain(&self.unlinked).map(|meta| meta.id.clone()).collect();
         let mut dependents = state.backlinks(&self.backlink_query(names));
-        dependents.iter_mut().for_each(|meta| self.schema.remove_field_links(meta));
+        self.schema.remove_field_links(&mut dependents);
         // A source that links by ID and by path is in the list twice.
         dependents.retain(|meta| {
             !relations_to(meta, &targets).is_empty() && known.insert(meta.id.clone())

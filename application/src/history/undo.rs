@@ -374,7 +374,7 @@ impl Restoration {
         let deleted = self.documents.iter().filter(|changed| changed.is_deleted());
         let names: Vec<&str> = deleted.map(|changed| &*changed.name).collect();
         let mut dependents = snapshot.backlinks.concat();
-        dependents.iter_mut().for_each(|meta| schema.remove_field_links(meta));
+        schema.remove_field_links(&mut dependents);
         let targets = self.deleted_names();
         let targets = targets.iter().map(String::as_str).collect();
         dependents.retain(|meta| {

@@ -147,10 +147,9 @@ impl ChangeBatch {
             for (_, plan) in &plans {
                 reads.add(plan.read_set());
             }
-            let read_set = reads.set.clone();
-            let has_errors = !errors.is_empty();
-            let (is_dry_run, expected) = (self.is_dry_run, self.expected.clone());
-            let shown = guard.clone();
+            let (read_set, has_errors) = (reads.set.clone(), !errors.is_empty());
+            let (is_dry_run, expected, shown) =
+                (self.is_dry_run, self.expected.clone(), guard.clone());
             let decide = move |snapshot: &Snapshot| {
                 let versions = ReadVersions::of_snapshot(snapshot);
                 if let Some(expected) = &expected {

@@ -88,8 +88,8 @@ impl<'a> PlanContext<'a> {
     /// because each keeps it until the commit.
     pub(crate) async fn backlinks(&self, query: &BacklinkQuery) -> Result<Vec<Arc<DocumentMeta>>> {
         let found = self.tools.ports.documents.backlinks(self.project, query).await?;
-        let (mut found, schema) = (found.concat(), self.schema().await?);
-        found.iter_mut().for_each(|meta| schema.remove_field_links(meta));
+        let mut found = found.concat();
+        self.schema().await?.remove_field_links(&mut found);
         self.shared.lock().unwrap_or_else(PoisonError::into_inner).share(&mut found);
         Ok(found)
     }

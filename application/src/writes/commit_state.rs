@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::mem;
+use std::slice;
 use std::sync::Arc;
 
 use reqlore_domain::backlog::reference::MAX_NUMBER;
@@ -303,7 +304,7 @@ impl<'a> CommitState<'a> {
                 Arc::new(DocumentMeta::from_document(&document, Timestamp::default()))
             }),
         });
-        schema.remove_field_links(&mut meta);
+        schema.remove_field_links(slice::from_mut(&mut meta));
         meta.links().iter().any(|(_, target)| added.iter().any(|name| name == target))
     }
 

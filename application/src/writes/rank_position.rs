@@ -33,7 +33,7 @@ pub(crate) async fn resolve_rank(
             return Ok(());
         }
         _ => {
-            return Err(rank_error(format!(
+            return Err(rank_error(&format!(
                 "{:?} is not a rank; send before or after and an ID, such as after US-047, or at \
                  most {MAX_RANK_BYTES} ASCII letters and digits",
                 truncate_echo(&given)
@@ -89,7 +89,7 @@ async fn find_position(
     let (lower, upper) = if is_before { (next, known) } else { (known, next) };
     let rank = rank_between(lower, upper).ok_or_else(|| {
         let side = if is_before { "before" } else { "after" };
-        rank_error(format!("there is no room {side} {other}; move {other} first"))
+        rank_error(&format!("there is no room {side} {other}; move {other} first"))
     })?;
     Ok((key.0, rank))
 }
@@ -99,6 +99,6 @@ fn rank_of((_, text): &ItemSortKey) -> &str {
     text.split(' ').next().unwrap_or_default()
 }
 
-fn rank_error(problem: String) -> Error {
+fn rank_error(problem: &str) -> Error {
     Error::new(ErrorKind::InvalidArgument, format!("rank: {problem}")).field("rank")
 }

@@ -91,14 +91,16 @@ impl RecordSchema {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// Removes the links of an entity that are values of custom fields. Storages keep them,
+    /// Removes the links of entities that are values of custom fields. Storages keep them,
     /// because they do not know the schema.
-    pub fn remove_field_links(&self, meta: &mut Arc<DocumentMeta>) {
+    pub fn remove_field_links(&self, metas: &mut [Arc<DocumentMeta>]) {
         let is_link = |link: &EntityLink| self.field(&link.relation).is_none();
-        if meta.entity.as_ref().is_some_and(|entity| !entity.links.iter().all(is_link))
-            && let Some(entity) = &mut Arc::make_mut(meta).entity
-        {
-            Arc::make_mut(entity).links.retain(is_link);
+        for meta in metas {
+            if meta.entity.as_ref().is_some_and(|entity| !entity.links.iter().all(is_link))
+                && let Some(entity) = &mut Arc::make_mut(meta).entity
+            {
+                Arc::make_mut(entity).links.retain(is_link);
+            }
         }
     }
 

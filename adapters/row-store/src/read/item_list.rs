@@ -50,12 +50,8 @@ pub(crate) async fn list(
     let mut queries = vec![reader.counts_query(base.unwrap_or_default())];
     let is_whole = filter.status.is_none() && filter.requirement_type.is_none() && base.is_none();
     if is_whole && is_default && query.limit > 0 {
-        queries.push(reader.first_query(
-            None,
-            &TableRow::of(&[]),
-            &query.position_keys(),
-            reader.wanted(),
-        ));
+        let range = query.position_keys();
+        queries.push(reader.first_query(None, &TableRow::of(&[]), &range, reader.wanted()));
     }
     let mut results = read_all(source, queries).await?.into_iter();
     let mut page = RecordPage::default();

@@ -11,6 +11,7 @@ use reqlore_domain::backlog::Reference;
 use reqlore_domain::document::BACKLOG_FOLDER;
 use reqlore_domain::image_file::is_image_path;
 use reqlore_domain::knowledge::is_entity_id;
+use reqlore_domain::ports::project_resolver::ProjectResolver;
 
 use crate::config::WebConfig;
 use crate::markdown::ItemUrl;
@@ -35,7 +36,8 @@ async fn show_image(
 /// The URLs of the images that the text of a document names.
 pub(super) fn image_url(session: &PageSession, id: &str) -> ItemUrl {
     let base = session.url("files/");
-    let has_images = session.config.service.projects().is_some_and(|one| one.has_images());
+    let projects = session.config.service.projects();
+    let has_images = projects.is_some_and(ProjectResolver::has_images);
     let folder = match Reference::parse(id) {
         Some(reference) => format!("{BACKLOG_FOLDER}/{}", reference.kind.row().folder),
         None if is_entity_id(id) => ".ixchel/kind".to_owned(),
