@@ -161,14 +161,7 @@ impl ChangeBatch {
                 if is_dry_run {
                     check_merged(snapshot, &changes)?;
                 }
-                let mut written = Vec::new();
-                for change in &changes {
-                    if let DocumentChange::Put { document } = change {
-                        let position = reads.positions.get(&document.id);
-                        let before = position.and_then(|at| snapshot.documents.get(*at).cloned());
-                        written.push((before.flatten(), document.clone()));
-                    }
-                }
+                let written = reads.written(snapshot, &changes);
                 if is_dry_run || has_errors {
                     // After all decisions, so that a dry run reports the errors of a real one.
                     changes.clear();

@@ -387,6 +387,23 @@ pub(super) struct MergedReads {
 }
 
 impl MergedReads {
+    /// The documents that changes write, each with its state before.
+    pub(super) fn written(
+        &self,
+        snapshot: &Snapshot,
+        changes: &[DocumentChange],
+    ) -> Vec<(Option<Document>, Document)> {
+        let mut written = Vec::new();
+        for change in changes {
+            if let DocumentChange::Put { document } = change {
+                let position = self.positions.get(&document.id);
+                let before = position.and_then(|at| snapshot.documents.get(*at).cloned());
+                written.push((before.flatten(), document.clone()));
+            }
+        }
+        written
+    }
+
     pub(super) fn add(&mut self, reads: ReadSet) {
         let ReadSet { documents, titles_of, backlinks, sequences } = reads;
         for id in documents {
