@@ -34,8 +34,13 @@ const stage = new Stage(async () => {
   return server;
 });
 
+/** The card that moved last. */
+let moved = null;
+
 /** Opens the menu of the first card of a column. Returns the card, and the column to choose. */
 async function openMenu(page, number) {
+  // The board is shown again after each move.
+  if (moved) await page.locator(`.card.moved > #${moved}`).waitFor();
   const [from, to] = number % 2 ? CARDS : [...CARDS].reverse();
   const card = page.locator(`.column[data-status="${from}"] .card > a`).first();
   const id = await card.getAttribute('id');
@@ -53,6 +58,7 @@ const ACTIONS = {
     page: BOARD,
     async prepare(page, number) {
       const { id, to } = await openMenu(page, number);
+      moved = id;
       const result = `.column[data-status="${to}"] .card:not([aria-busy]) > #${id}`;
       return { event: 'keydown', result, act: () => page.keyboard.press('Enter') };
     },
@@ -126,6 +132,7 @@ const refused = { user: 'ann', expected: CONFLICT };
 stage.test('refused_move_puts_the_card_back', refused, async (window) => {
   const { page } = window;
   await window.visit(BOARD);
+  moved = null;
   const { id, to } = await openMenu(page, 1);
   const column = page.locator('.column').filter({ has: page.locator(`#${id}`) });
   await page.route('**/move', async (route) => {
