@@ -279,8 +279,7 @@ fn process_waits_for_another_build_and_copies_it() {
     }
     build(&builder);
     let answer = search(&builder);
-    assert!(!waiting[0].begin_build(), "it is not complete on disk");
-    // Saves it.
+    // Saves it, unless a slow machine has done so before.
     drop(builder);
     for index in &waiting {
         assert!(index.begin_build());
