@@ -47,19 +47,25 @@ fn mark_length(rest: &str, letter: char, before: Option<char>) -> usize {
     }
 }
 
-/// The parts of a text; true for a word that stands in the query or begins with one of its words.
-pub(crate) fn mark_words<'t>(text: &'t str, query: &str) -> Vec<(bool, &'t str)> {
+/// The folded words of a query to mark, without function words if it has others.
+pub(crate) fn query_words(query: &str) -> Vec<String> {
     let query = fold_name(query);
-    let is_function = |word: &&str| {
-        ENGLISH.split_whitespace().chain(RUSSIAN.split_whitespace()).any(|one| one == *word)
+    let is_function = |word: &String| {
+        ENGLISH.split_whitespace().chain(RUSSIAN.split_whitespace()).any(|one| one == word)
     };
-    let mut words: Vec<&str> = query
+    let mut words: Vec<String> = query
         .split(|letter: char| !letter.is_alphanumeric())
         .filter(|one| !one.is_empty())
+        .map(str::to_owned)
         .collect();
     if !words.iter().all(is_function) {
         words.retain(|word| !is_function(word));
     }
+    words
+}
+
+/// The parts of a text; true for a word that is one of [`query_words`] or begins with one.
+pub(crate) fn mark_words<'t>(text: &'t str, words: &[String]) -> Vec<(bool, &'t str)> {
     let (mut parts, mut rest) = (Vec::new(), text);
     while !rest.is_empty() {
         let is_word = rest.starts_with(char::is_alphanumeric);
@@ -67,7 +73,8 @@ pub(crate) fn mark_words<'t>(text: &'t str, query: &str) -> Vec<(bool, &'t str)>
         let (part, after) = rest.split_at(end.unwrap_or(rest.len()));
         let name = fold_name(part);
         let is_stem = name.chars().count() >= MIN_STEM_CHARS;
-        let is_same = |word: &&str| name.starts_with(word) || (is_stem && word.starts_with(&*name));
+        let is_same =
+            |word: &String| name.starts_with(word) || (is_stem && word.starts_with(&*name));
         parts.push((is_word && words.iter().any(is_same), part));
         rest = after;
     }
@@ -110,7 +117,7 @@ mod tests {
     #[test]
     fn words_of_the_query_are_marked() {
         let marked = |text, query| -> String {
-            let parts = mark_words(text, query).into_iter();
+            let parts = mark_words(text, &query_words(query)).into_iter();
             parts
                 .map(
                     |(is_marked, part)| {

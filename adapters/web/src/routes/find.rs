@@ -17,7 +17,7 @@ use crate::config::WebConfig;
 use crate::page::{PageFrame, PageSection, new_page, render};
 use crate::page_error::PageError;
 use crate::session::PageSession;
-use crate::snippet::has_words;
+use crate::snippet::{has_words, query_words};
 
 /// Records of the palette, the best of [`SEARCHED_HITS`].
 const MAX_HITS: usize = 8;
@@ -34,6 +34,8 @@ struct FoundOptions<'a> {
     text: &'a str,
     /// The folded text.
     words: String,
+    /// The words to mark.
+    marked: Vec<String>,
     hits: Vec<SearchResult>,
     links: Vec<PaletteLink>,
     /// True if the server can search for the text.
@@ -59,7 +61,8 @@ async fn find(session: PageSession) -> Result<Response, PageError> {
     let (mut links, words) = (links(&session, &frame), fold_name(text));
     links.retain(|link| has_words(&link.label, &words));
     let has_search = !text.is_empty() && session.has_tool("search_global");
-    render(&FoundOptions { frame, text, words, hits, links, has_search })
+    let marked = query_words(text);
+    render(&FoundOptions { frame, text, words, marked, hits, links, has_search })
 }
 
 fn links(session: &PageSession, frame: &PageFrame) -> Vec<PaletteLink> {

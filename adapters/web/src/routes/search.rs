@@ -15,7 +15,7 @@ use crate::form_fields::encode_component;
 use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::PageError;
 use crate::session::PageSession;
-use crate::snippet::plain_text;
+use crate::snippet::{plain_text, query_words};
 
 const HIT_LIMIT: usize = 30;
 
@@ -28,6 +28,7 @@ pub(super) fn routes() -> Router<Arc<WebConfig>> {
 struct SearchPage<'a> {
     frame: PageFrame,
     text: &'a str,
+    words: Vec<String>,
     answer: SearchAnswer,
     /// The query of the next page; empty if there is none.
     next: String,
@@ -82,5 +83,6 @@ async fn show_search(session: PageSession) -> Result<Response, PageError> {
     let next = answer.next_cursor.as_ref().map(|cursor| session.query.with("cursor", cursor));
     let mut frame = PageFrame::new(&session, PageSection::Other, "Search");
     text.clone_into(&mut frame.search_text);
-    render(&SearchPage { frame, text, answer, next: next.unwrap_or_default() })
+    let words = query_words(text);
+    render(&SearchPage { frame, text, words, answer, next: next.unwrap_or_default() })
 }
