@@ -32,10 +32,45 @@ const ANCHOR_LABEL: &str = "Link to this heading";
 const OPTIONS: Options =
     Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_TASKLISTS);
 
-const TAGS: [&str; 37] = [
-    "a", "b", "br", "button", "code", "dd", "del", "details", "dl", "dt", "em", "h2", "h3", "h4",
-    "h5", "h6", "hr", "i", "img", "ins", "kbd", "li", "ol", "p", "pre", "s", "strong", "sub",
-    "summary", "sup", "table", "tbody", "td", "th", "thead", "tr", "ul",
+const TAGS: [&str; 38] = [
+    "a",
+    "b",
+    "blockquote",
+    "br",
+    "button",
+    "code",
+    "dd",
+    "del",
+    "details",
+    "dl",
+    "dt",
+    "em",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "hr",
+    "i",
+    "img",
+    "ins",
+    "kbd",
+    "li",
+    "ol",
+    "p",
+    "pre",
+    "s",
+    "strong",
+    "sub",
+    "summary",
+    "sup",
+    "table",
+    "tbody",
+    "td",
+    "th",
+    "thead",
+    "tr",
+    "ul",
 ];
 
 /// Returns the URL of the page of an item or entity; `None` if it has no page.
@@ -113,8 +148,6 @@ fn truncate_text(text: &str) -> &str {
 
 fn sanitize(unsafe_html: &str, context: &TextContext) -> String {
     let (item_url, image_url) = (Arc::clone(&context.item_url), Arc::clone(&context.image_url));
-    let mut tags = HashSet::from(TAGS);
-    tags.insert("blockquote");
     let attributes = HashMap::from([
         ("a", HashSet::from(["href", "aria-label"])),
         ("button", HashSet::from(["role", "name", "value", "aria-checked", "aria-label"])),
@@ -125,7 +158,7 @@ fn sanitize(unsafe_html: &str, context: &TextContext) -> String {
     ]);
     Builder::empty()
         .generic_attributes(HashSet::from(["class", "id"]))
-        .tags(tags)
+        .tags(HashSet::from(TAGS))
         .clean_content_tags(HashSet::from(["script", "style"]))
         .tag_attributes(attributes)
         .url_schemes(HashSet::from(["http", "https", "mailto", ITEM_SCHEME]))

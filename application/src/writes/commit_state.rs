@@ -383,7 +383,7 @@ pub(crate) fn requirements_query(story: Reference) -> BacklinkQuery {
 pub(super) struct MergedReads {
     pub(super) set: ReadSet,
     /// Positions in [`ReadSet::documents`].
-    pub(super) positions: HashMap<DocumentId, usize>,
+    positions: HashMap<DocumentId, usize>,
 }
 
 impl MergedReads {

@@ -11,7 +11,6 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::records::custom_field::CustomField;
 use reqlore_domain::timestamp::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -23,7 +22,7 @@ use crate::page_error::{PageError, error_status, public_message};
 use crate::project_schema::ProjectSchema;
 use crate::routes::item::answer::is_part;
 use crate::routes::item::form::{
-    CUSTOM_PREFIX, ContentKind, FieldControl, FormField, item_url, read_document, require_write,
+    ContentKind, FieldControl, FormField, item_url, read_document, require_write,
 };
 use crate::routes::undo::show_change;
 use crate::session::{PageSession, local_target};
@@ -88,11 +87,6 @@ pub(crate) fn bulk_changes(schema: &ProjectSchema, kind: &str) -> Vec<(String, S
     }
     changes.extend(LABELS.map(|(name, label)| (name.to_owned(), label.to_owned())));
     changes
-}
-
-/// The name of a custom field in forms.
-pub(crate) fn custom_name(field: &CustomField) -> String {
-    format!("{CUSTOM_PREFIX}{}", field.name)
 }
 
 async fn show_field(session: PageSession) -> Result<Response, PageError> {

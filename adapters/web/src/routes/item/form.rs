@@ -21,7 +21,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-pub(crate) use fields::{CUSTOM_PREFIX, ContentKind, FieldControl, FormField};
+pub(crate) use fields::{ContentKind, FieldControl, FormField, custom_name};
 
 use crate::config::WebConfig;
 use crate::csrf::PostedForm;

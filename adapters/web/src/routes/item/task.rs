@@ -1,19 +1,17 @@
 //! Checks and clears the boxes of the task lists in a text.
 
-use axum::Json;
 use axum::extract::Path;
 use axum::http::HeaderMap;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::Response;
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::records::fields::{FieldType, fields_of};
 use serde_json::{Map, Value, json};
 
 use crate::csrf::PostedForm;
-use crate::form_fields::accepts_json;
 use crate::markdown::toggle_task;
 use crate::page_error::PageError;
 use crate::routes::item::form::{ContentKind, item_url, read_document};
-use crate::routes::undo::{change_text, with_notice};
+use crate::routes::undo::show_change;
 
 /// Toggles the box with the number `task` in the text of a version.
 pub(super) async fn toggle_box(
@@ -38,10 +36,5 @@ pub(super) async fn toggle_box(
     arguments.insert("if_version".to_owned(), json!(version));
     let tool = kind.row().update_tool;
     let (_, change) = session.change::<Value>(tool, arguments.into()).await?;
-    if accepts_json(&headers) {
-        let answer = json!({ "notice": format!("{id} was saved."), "change": change_text(change) });
-        return Ok(Json(answer).into_response());
-    }
-    let page = with_notice(&item_url(&session, &id), "saved", &id, change);
-    Ok(Redirect::to(&page).into_response())
+    Ok(show_change(&headers, &item_url(&session, &id), "saved", &id, change))
 }

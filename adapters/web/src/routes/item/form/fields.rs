@@ -22,7 +22,12 @@ use crate::page::capitalize;
 use crate::routes::item::answer::{LinkGroup, link_groups};
 
 /// Prefix of the names of custom fields, as in the errors of tools.
-pub(crate) const CUSTOM_PREFIX: &str = "fields.";
+const CUSTOM_PREFIX: &str = "fields.";
+
+/// The name of a custom field in forms.
+pub(crate) fn custom_name(field: &CustomField) -> String {
+    format!("{CUSTOM_PREFIX}{}", field.name)
+}
 
 /// The kind of the document that a form edits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -187,7 +192,7 @@ impl FormField {
             CustomType::Url => ("type=url", "Such as https://example.org."),
         };
         Self {
-            name: format!("{CUSTOM_PREFIX}{}", field.name).into(),
+            name: custom_name(field).into(),
             label: field.label.clone().into(),
             hint: hint.into(),
             is_required: field.is_required,
