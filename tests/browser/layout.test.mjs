@@ -163,10 +163,11 @@ stage.test('move_of_a_rule_after_a_change_of_its_section_is_refused',
     await server.call('apply_changes', {
       changes: [{ create: 'rule', section: 'payment', text: 'Meanwhile.' }],
     });
-    await page.locator('.rule form').first().evaluate((form) => {
-      form.elements.version.value = '00112233aabbccdd';
+    // In one step, because the page may take over the new version at any time.
+    await page.getByRole('button', { name: 'Move 1 down' }).evaluate((button) => {
+      button.form.elements.version.value = '00112233aabbccdd';
+      button.click();
     });
-    await page.getByRole('button', { name: 'Move 1 down' }).click();
     await page.getByText('The rule was not moved.').waitFor();
   });
 

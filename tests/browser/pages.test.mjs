@@ -2,7 +2,7 @@
 
 import { deepStrictEqual as same, ok } from 'node:assert';
 
-import { PHONE, Stage } from './browser.mjs';
+import { PHONE, Stage, untilSame } from './browser.mjs';
 import { HOSTILE, hostile, pages, shop } from './fixtures.mjs';
 import { Server } from './server.mjs';
 
@@ -120,8 +120,12 @@ stage.test('pages_show_the_focus_on_every_control', { user: 'ann' }, async (wind
   const { page } = window;
   for (const path of usual) {
     await window.visit(path);
+    // The form of a new item begins with its first field, that of a rule with its text. The
+    // browser focuses them after the page has loaded.
+    const focused = () => page.evaluate(() => document.querySelector('main [autofocus]')
+      === document.activeElement.closest('[autofocus]'));
+    await untilSame(focused, true);
     await page.keyboard.press('Tab');
-    // The form of a new item begins with its first field, that of a rule with its text.
     const isRule = path.includes('/edit?index=');
     const first = path.includes('/new?kind=') ? '' : isRule ? 'button primary' : 'skip';
     same([path, await page.evaluate(() => document.activeElement.className)], [path, first]);
