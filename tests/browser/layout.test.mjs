@@ -163,8 +163,9 @@ stage.test('move_of_a_rule_after_a_change_of_its_section_is_refused',
     await server.call('apply_changes', {
       changes: [{ create: 'rule', section: 'payment', text: 'Meanwhile.' }],
     });
-    // In one step, because the page may take over the new version at any time.
-    await page.getByRole('button', { name: 'Move 1 down' }).evaluate((button) => {
+    // In one step, because the page may replace the form by its new state at any time.
+    await page.evaluate(() => {
+      const button = document.querySelector('[aria-label="Move 1 down"]');
       button.form.elements.version.value = '00112233aabbccdd';
       button.click();
     });
