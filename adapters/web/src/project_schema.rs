@@ -2,6 +2,7 @@
 
 use reqlore_domain::records::answers::record_schema::RecordSchemaAnswer;
 use reqlore_domain::records::custom_field::{CustomField, CustomType};
+use reqlore_domain::records::ended::is_ended;
 use reqlore_domain::records::kinds::find_kind;
 use reqlore_domain::records::schema::{RecordSchema, StatusCategory};
 use serde_json::Value;
@@ -43,11 +44,13 @@ impl ProjectSchema {
 
 /// The tone of a status that the project does not list.
 fn name_tone(status: &str) -> &'static str {
+    if is_ended(status) {
+        return "off";
+    }
     match status.to_ascii_lowercase().as_str() {
         "draft" | "proposed" => "draft",
         "in progress" => "progress",
         "done" | "active" | "met" | "accepted" | "implemented" | "closed" | "resolved" => "done",
-        "cancelled" | "obsolete" | "rejected" | "deprecated" | "superseded" => "off",
         _ => "backlog",
     }
 }

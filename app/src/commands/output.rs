@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use reqlore_domain::records::ended::is_ended;
 use reqlore_domain::untrusted_text::encode_line;
 use serde::Serialize;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -57,7 +58,7 @@ impl TextStyle {
             "Done" | "Active" | "accepted" | "closed" => Self::Green,
             "In Progress" => Self::Yellow,
             "Draft" | "proposed" | "open" => Self::Blue,
-            "Cancelled" | "Obsolete" | "rejected" | "superseded" => Self::Dim,
+            ended if is_ended(ended) => Self::Dim,
             _ => Self::Plain,
         }
     }

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::front_matter::body;
 pub use known_words::{similar_relation, usual_status};
 
+use crate::records::ended::is_ended;
 pub use crate::records::kinds::{EntityKind, is_entity_id};
 use crate::records::values::CustomValues;
 use crate::timestamp::Timestamp;
@@ -47,7 +48,7 @@ impl Entity {
 
     /// True if the status says that the entity is no longer valid.
     pub fn is_outdated(&self) -> bool {
-        self.has_status(&["superseded", "rejected", "obsolete"])
+        self.status.as_deref().is_some_and(is_ended)
     }
 
     /// Compares the status in lower case.

@@ -3,6 +3,7 @@
 pub mod answers;
 pub mod custom_field;
 pub mod edit;
+pub mod ended;
 pub mod fields;
 pub mod item_links;
 pub mod kinds;

@@ -7,6 +7,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::custom_field::{CustomField, CustomType, FieldView};
+use super::ended::is_ended;
 use super::schema::{
     MAX_CUSTOM_FIELDS, MAX_STATUSES, MAX_VIEWS, RecordSchema, SavedView, StatusCategory,
 };
@@ -344,10 +345,12 @@ fn default_category(name: &str, kind: Option<ItemKind>) -> Option<StatusCategory
     if kind.is_some() {
         return Status::parse(name)?.category();
     }
+    if is_ended(name) {
+        return Some(StatusCategory::Dropped);
+    }
     Some(match value_key(name).trim_start_matches('=') {
         "draft" | "open" | "proposed" => StatusCategory::Open,
         "accepted" | "closed" | "done" | "resolved" => StatusCategory::Done,
-        "deprecated" | "obsolete" | "rejected" | "superseded" => StatusCategory::Dropped,
         "active" | "blocked" | "in_progress" => StatusCategory::Active,
         _ => return None,
     })
