@@ -5,21 +5,27 @@ use tantivy::query::Query;
 
 use crate::checksummed_file::first_bytes;
 use crate::lexical::bm25::{FilterCursor, LexicalMatch, LexicalScorer};
-use crate::lexical::searcher::{LexicalSearcher, to_usize};
+use crate::lexical::parent_matches::add_parent_matches;
+use crate::lexical::searcher::LexicalSearcher;
 use crate::rank_fusion::{self, Candidate};
 use crate::semantic::{self, SemanticHits, SemanticIndex};
 
-/// Returns all items that have a word of the query and pass the filter.
+/// Returns all items that pass the filter and that have, or whose parents have, a word of the query.
 pub(crate) fn match_all(
     searcher: &LexicalSearcher,
     scorer: &LexicalScorer,
     filter: Option<&dyn Query>,
 ) -> tantivy::Result<Vec<(DocAddress, LexicalMatch)>> {
+    let mut segments = Vec::new();
+    for segment in 0..searcher.segment_readers().len() {
+        segments.push(scorer.match_segment(segment)?);
+    }
+    add_parent_matches(searcher, &mut segments)?;
     let mut matches = Vec::new();
-    for (ordinal, reader) in (0..).zip(searcher.segment_readers()) {
+    for ((ordinal, reader), segment) in (0..).zip(searcher.segment_readers()).zip(segments) {
         // The filter is applied after matching, so that it does not change the weights of terms.
         let mut cursor = FilterCursor::new(searcher, filter, reader)?;
-        for (doc, lexical) in (0..).zip(scorer.match_segment(to_usize(ordinal))?) {
+        for (doc, lexical) in (0..).zip(segment) {
             if lexical.score > 0.0 && cursor.includes(doc) {
                 matches.push((DocAddress::new(ordinal, doc), lexical));
             }

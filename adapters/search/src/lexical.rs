@@ -4,6 +4,7 @@
 //! uses neither threads nor buffers.
 
 pub(crate) mod bm25;
+pub(crate) mod parent_matches;
 mod pending;
 pub(crate) mod pinned_items;
 pub(crate) mod query_expansion;

@@ -329,7 +329,7 @@ impl ProjectIndex {
             best.iter().copied().zip(scorer.match_items(&best)?).collect()
         };
         let mut signals = vec!["words".to_owned()];
-        let (mut semantic_hits, mut rule) = (None, FusionRule::LEXICAL);
+        let (mut semantic_hits, mut rule) = (None, FusionRule::lexical(words.word_count()));
         if let (Some(model), Some(vector)) = (plan.model, &plan.query_vector) {
             let found = if semantic.has_vectors() {
                 semantic.most_similar(model, searcher, vector, filter)?

@@ -20,9 +20,14 @@ const CROSS_SCRIPT_WEIGHT: f32 = 3.0 * SEMANTIC_WEIGHT;
 /// Of this number of words in a question, a partial match counts by half. One common word of a
 /// short question is often an accident.
 const HALF_RELIABLE_WORDS: f32 = 3.0;
+/// A longer question has several sentences. A text answers a part of it, so its lexical score is a
+/// small share of the upper bound, while its similarity is not. The weight of the similarity falls
+/// with the square of the length, as measured by benches/context and benches/quality.
+const LONG_QUESTION_WORDS: f32 = 8.0;
 /// The minimum evidence without a model: a third of the query's words, weighted by rarity.
 const MIN_LEXICAL_EVIDENCE: f32 = 1.0 / 9.0;
-/// Uncertain hits complete the last page up to this number of hits.
+/// Uncertain hits complete the last page up to this number of hits. Those of a long question, of
+/// which a text has few words, fill the page.
 const MAX_HITS_WITH_UNCERTAIN: usize = 10;
 
 /// Returns the keys that order items of equal score: reference, then document.
@@ -52,6 +57,7 @@ pub(crate) struct FusionRule {
     reliability: f32,
     semantic_weight: f32,
     min_evidence: f32,
+    is_long_question: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -63,14 +69,19 @@ pub(crate) struct ResultPage {
 
 impl FusionRule {
     /// Ranks by words only.
-    pub(crate) const LEXICAL: Self =
-        Self { reliability: 1.0, semantic_weight: 0.0, min_evidence: MIN_LEXICAL_EVIDENCE };
+    pub(crate) fn lexical(word_count: f32) -> Self {
+        let is_long_question = word_count > LONG_QUESTION_WORDS;
+        let min_evidence = MIN_LEXICAL_EVIDENCE;
+        Self { reliability: 1.0, semantic_weight: 0.0, min_evidence, is_long_question }
+    }
 
     /// Ranks with a model. `min_evidence` is that of its profile.
     pub(crate) fn with_model(word_count: f32, min_evidence: f32, is_cross_script: bool) -> Self {
-        let semantic_weight = if is_cross_script { CROSS_SCRIPT_WEIGHT } else { SEMANTIC_WEIGHT };
+        let length_factor = (LONG_QUESTION_WORDS / word_count.max(LONG_QUESTION_WORDS)).powi(2);
+        let semantic_weight =
+            if is_cross_script { CROSS_SCRIPT_WEIGHT } else { SEMANTIC_WEIGHT * length_factor };
         let reliability = word_count / (word_count + HALF_RELIABLE_WORDS);
-        Self { reliability, semantic_weight, min_evidence }
+        Self { reliability, semantic_weight, min_evidence, ..Self::lexical(word_count) }
     }
 
     /// Returns the score, from 0 to 1.
@@ -108,7 +119,8 @@ pub(crate) fn rank_page(
     let mut hits = hits[range].to_vec();
     if page.end >= total {
         let room = page.len().saturating_sub(hits.len());
-        let count = MAX_HITS_WITH_UNCERTAIN.saturating_sub(total).min(room);
+        let max_hits = if rule.is_long_question { page.end } else { MAX_HITS_WITH_UNCERTAIN };
+        let count = max_hits.saturating_sub(total).min(room);
         sort_best(keys, &mut uncertain, count)?;
         hits.extend(uncertain.into_iter().map(|hit| (hit, true)));
     }
@@ -243,7 +255,7 @@ mod tests {
     #[test]
     fn equal_scores_are_ordered_by_reference() {
         let list = candidates(&[(0, 0.3, 1.0, 0.0), (1, 0.6, 1.0, 0.0), (3, 0.3, 1.0, 0.0)]);
-        let page = rank_page(&keys, &list, &FusionRule::LEXICAL, &[], 0..9).unwrap();
+        let page = rank_page(&keys, &list, &FusionRule::lexical(2.0), &[], 0..9).unwrap();
         assert_eq!((items(&page), page.total), (vec![1, 3, 0], 3));
     }
 
@@ -258,6 +270,15 @@ mod tests {
         // Five sixths of the lexical score, and three quarters of the similarity.
         let expected = (0.4 * (0.5 + 0.5 * 2.0 / 3.0) + 0.825 * 0.75 * 0.2) / 1.825;
         assert!((alone.hits[0].0.score - expected).abs() < 1e-6);
+    }
+
+    #[test]
+    fn words_outweigh_similarity_in_a_long_question() {
+        let list = candidates(&[(0, 0.1, 0.1, 0.5), (1, 0.2, 0.2, 0.3)]);
+        for (word_count, expected) in [(8.0, [0, 1]), (32.0, [1, 0])] {
+            let rule = FusionRule::with_model(word_count, 0.0, false);
+            assert_eq!(items(&rank_page(&keys, &list, &rule, &[], 0..9).unwrap()), expected);
+        }
     }
 
     #[test]
@@ -287,7 +308,7 @@ mod tests {
         let three = page(0..3);
         assert_eq!((items(&three), three.total), (vec![3, 4, 2], 3));
         let list = candidates(&[(1, 0.2, 0.3, 0.0), (3, 0.5, 1.0, 0.0), (4, 0.1, 0.4, 0.0)]);
-        let words = rank_page(&keys, &list, &FusionRule::LEXICAL, &[], 0..10).unwrap();
+        let words = rank_page(&keys, &list, &FusionRule::lexical(2.0), &[], 0..10).unwrap();
         assert_eq!((items(&words), words.total), (vec![3, 4, 1], 2));
     }
 
@@ -297,7 +318,8 @@ mod tests {
         for slot in 0..50 {
             list.push((slot, 0.5, if slot < 4 { 1.0 } else { 0.1 }, 0.0));
         }
-        let page = rank_page(&keys, &candidates(&list), &FusionRule::LEXICAL, &[], 0..50).unwrap();
+        let page =
+            rank_page(&keys, &candidates(&list), &FusionRule::lexical(2.0), &[], 0..50).unwrap();
         assert_eq!((page.hits.len(), certain_count(&page), page.total), (10, 4, 4));
     }
 

@@ -1,6 +1,7 @@
 //! Queries on a small library.
 
 use proptest::prelude::*;
+use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, DocumentKind, Version};
 use reqlore_domain::search::{
     DocumentProjection, IncompleteDocuments, SearchFacet, SearchItem, SearchQuery,
@@ -231,4 +232,51 @@ proptest! {
         prop_assert!(hits.total <= 5);
         prop_assert!(hits.hits.iter().all(|hit| (0.0..=1.0).contains(&hit.score)));
     }
+}
+
+fn backlog_item(kind: ItemKind, name: &str, parent: &str, title: &str) -> DocumentProjection {
+    let mut item = item(name, title, "Text.");
+    if !parent.is_empty() {
+        item.facets.push(SearchFacet::new(SearchFacet::PARENT, parent));
+    }
+    let mut projection = document_with_items(name, vec![item]);
+    projection.document.kind = DocumentKind::Item(kind);
+    projection
+}
+
+#[test]
+fn titles_of_parent_and_epic_are_evidence_for_their_children() {
+    let index = TestIndex::in_memory();
+    index.apply(vec![
+        backlog_item(ItemKind::Epic, "EP-001", "", "Payments"),
+        backlog_item(ItemKind::UserStory, "US-001", "EP-001", "Refund an order"),
+        backlog_item(ItemKind::UserStory, "US-002", "", "Cancel a subscription"),
+        backlog_item(ItemKind::Requirement, "REQ-001", "US-002", "Confirmation email"),
+        backlog_item(ItemKind::Requirement, "REQ-002", "US-001", "Confirmation email"),
+        backlog_item(ItemKind::Requirement, "REQ-003", "US-001", "Time limit"),
+    ]);
+    let requirements = |text| {
+        let document_kinds = vec![DocumentKind::Item(ItemKind::Requirement)];
+        let found = index.search(&SearchQuery { document_kinds, ..query(text) });
+        found.hits.iter().map(|hit| hit.reference.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(requirements("confirmation email refund"), ["REQ-002", "REQ-001", "REQ-003"]);
+    assert_eq!(requirements("confirmation email payments"), ["REQ-002", "REQ-001", "REQ-003"]);
+    assert_eq!(requirements("confirmation email"), ["REQ-001", "REQ-002"]);
+}
+
+#[test]
+fn question_of_several_sentences_fills_the_page() {
+    let index = TestIndex::in_memory();
+    let mut documents = Vec::new();
+    for number in 0..40 {
+        documents.push(document_with_text(&format!("REQ-{number:03}"), "Export", "Of a report."));
+    }
+    index.apply(documents);
+    let question = "Export the monthly figures of every department. Managers complain that numbers \
+                    arrive late, because a clerk copies them by hand between spreadsheets.";
+    let found = index.search(&SearchQuery { limit: 30, ..query(question) });
+    assert_eq!((found.hits.len(), found.total), (30, 0));
+    // One word of three is weak evidence, and the answer stays short.
+    assert_eq!(index.search(&query("export monthly figures")).hits.len(), 10);
 }
