@@ -1,6 +1,7 @@
 //! `reqlore check`: finds problems in a project's documents; `check --fix` repairs references.
 
 pub mod finding;
+mod freshness;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -40,7 +41,7 @@ pub async fn find_damage(store: &dyn StorageHealth, subject: &str) -> Result<Vec
     let mut findings = Vec::new();
     for damage in store.find_damage().await? {
         let message = format!("{damage}; restore a backup with `reqlore restore`");
-        findings.push(CheckFinding { document: subject.to_owned(), line: None, message });
+        findings.push(CheckFinding::of_file(subject.to_owned(), message));
     }
     Ok(findings)
 }
@@ -59,6 +60,7 @@ pub async fn check_documents(ports: &ApplicationPorts) -> Result<Vec<CheckFindin
             Toolset::Knowledge => check_knowledge(ports, &project).await?,
         });
     }
+    findings.extend(freshness::check_freshness(ports, &caller).await?);
     Ok(findings)
 }
 
@@ -228,7 +230,6 @@ async fn check_knowledge(
         }
     }
     let graph = &graph;
-    let successors = successors(graph);
     let names = ReferenceIndex::read(ports, project).await?;
     let mut findings = find_twins(&entities);
     for node in graph.nodes() {
@@ -243,15 +244,6 @@ async fn check_knowledge(
         problems.extend(own_problem.map(|message| (node.entity.id.as_str(), message)));
         problems.extend(broken_links(graph, &names, node));
         problems.extend(schema.entity_problems(&node.entity));
-        if let Some(successor) = successors.get(&*node.name)
-            && node.entity.has_status(&["accepted"])
-        {
-            let message = format!(
-                "the status is accepted, but {successor} supersedes it; set the status to \
-                 superseded"
-            );
-            problems.push(("status", message));
-        }
         if !problems.is_empty() {
             // The text is needed for the line numbers only.
             let document = get_one(&*ports.documents, project, &id).await?;
@@ -266,23 +258,6 @@ async fn check_knowledge(
         }
     }
     Ok(findings)
-}
-
-/// Returns the id of the successor of each superseded entity, by document name.
-fn successors(graph: &EntityGraph) -> HashMap<&str, &str> {
-    let mut successors = HashMap::new();
-    for node in graph.nodes() {
-        for links in graph.outgoing(node) {
-            for target in links.targets {
-                if node.entity.supersedes(target.id)
-                    && let Some(old) = target.node.filter(|old| old.name != node.name)
-                {
-                    successors.insert(&*old.name, &*node.entity.id);
-                }
-            }
-        }
-    }
-    successors
 }
 
 /// Returns links to missing entities and items, as target and problem.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use crate::backlog::ItemMeta;
 use crate::document::{Document, DocumentId, DocumentKind, Version};
 use crate::knowledge::{self, Entity};
+use crate::records::ended::is_ended;
 use crate::records::values::{CustomValues, value_key};
 use crate::sections::{self, Section};
 use crate::timestamp::Timestamp;
@@ -42,6 +43,11 @@ impl SearchFacet {
     /// The reference of the parent.
     pub const PARENT: &'static str = "parent";
     pub const TAG: &'static str = "tag";
+
+    /// The facet of a record whose status says that it has ended.
+    pub fn ended() -> Self {
+        Self::new("ended", true)
+    }
 
     pub fn new(name: &str, value: impl std::fmt::Display) -> Self {
         Self(format!("{name}:{value}"))
@@ -310,6 +316,7 @@ fn project_item(item: ItemMeta, name: &str) -> SearchItem {
     if let Some(status) = item.status {
         tags.push(status.name().to_owned());
         facets.push(SearchFacet::new(SearchFacet::STATUS, status.name()));
+        facets.extend(is_ended(status.name()).then(SearchFacet::ended));
     }
     if let Some(priority) = item.priority {
         facets.push(SearchFacet::new(SearchFacet::PRIORITY, priority.number()));
@@ -341,6 +348,7 @@ fn project_entity(entity: Entity) -> SearchItem {
     let mut facets = tag_facets(&tags);
     if let Some(status) = status {
         facets.push(SearchFacet::new(SearchFacet::STATUS, &status));
+        facets.extend(is_ended(&status).then(SearchFacet::ended));
         tags.push(status);
     }
     add_custom(&mut tags, &custom);

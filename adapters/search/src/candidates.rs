@@ -1,11 +1,15 @@
 //! The items that a query may find, with their evidence.
 
+use std::collections::HashSet;
+
+use reqlore_domain::search::SearchFacet;
 use tantivy::DocAddress;
 use tantivy::query::Query;
 
 use crate::checksummed_file::first_bytes;
 use crate::lexical::bm25::{FilterCursor, LexicalMatch, LexicalScorer};
 use crate::lexical::parent_matches::add_parent_matches;
+use crate::lexical::schema::facet_value;
 use crate::lexical::searcher::LexicalSearcher;
 use crate::rank_fusion::{self, Candidate};
 use crate::semantic::{self, SemanticHits, SemanticIndex};
@@ -58,11 +62,14 @@ pub(crate) fn candidates(
     searcher: &LexicalSearcher,
     matches: &[(DocAddress, LexicalMatch)],
     semantic_hits: Option<&SemanticHits>,
-) -> Vec<Candidate> {
+) -> tantivy::Result<Vec<Candidate>> {
+    let ended = searcher.fields.filter_term(&facet_value(&SearchFacet::ended()));
+    let ended: HashSet<DocAddress> = searcher.live_records(&ended)?.into_iter().collect();
     let mut candidates = Vec::with_capacity(matches.len());
     let mut add = |item, lexical| {
         let similarity = semantic_hits.map_or(0.0, |hits| hits.similar_chunk(item).similarity);
-        candidates.push(Candidate { item, lexical, similarity, length: searcher.term_count(item) });
+        let (length, is_ended) = (searcher.term_count(item), ended.contains(&item));
+        candidates.push(Candidate { item, lexical, similarity, length, is_ended });
     };
     for (item, lexical) in matches {
         add(*item, *lexical);
@@ -73,7 +80,7 @@ pub(crate) fn candidates(
             add(hit.item, LexicalMatch::default());
         }
     }
-    candidates
+    Ok(candidates)
 }
 
 /// Returns a number that differs if the items, their order, the model, or its vectors differ.

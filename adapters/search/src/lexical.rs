@@ -39,7 +39,7 @@ use schema::SchemaFields;
 use searcher::LexicalSearcher;
 
 /// An index of another version is rebuilt.
-pub(crate) const VERSION: u32 = 6;
+pub(crate) const VERSION: u32 = 7;
 
 /// A new folder, a copy of the old index in memory, and an empty one there.
 const MAX_REPLACED_PLACES: usize = 3;

@@ -346,7 +346,7 @@ impl ProjectIndex {
                 FusionRule::with_model(words.word_count(), profile.min_evidence, is_cross_script);
             semantic_hits = Some(found);
         }
-        let candidates = candidates::candidates(searcher, &matches, semantic_hits.as_ref());
+        let candidates = candidates::candidates(searcher, &matches, semantic_hits.as_ref())?;
         let keys = |items: &[DocAddress]| searcher.rank_keys(items);
         let page = if is_whole {
             rank_fusion::rank_page(&keys, &candidates, &rule, &pinned, range)?

@@ -48,7 +48,12 @@ pub(crate) struct Candidate {
     pub(crate) similarity: f32,
     /// Number of the item's terms.
     pub(crate) length: f32,
+    /// True if it is no longer valid, so that it ranks after all that are.
+    pub(crate) is_ended: bool,
 }
+
+/// Valid and ended items of one evidence.
+type ItemGroups = [Vec<ScoredItem>; 2];
 
 /// Turns the evidence for an item into its score.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -109,10 +114,10 @@ pub(crate) fn rank_page(
     pinned: &[DocAddress],
     page: Range<usize>,
 ) -> tantivy::Result<ResultPage> {
-    let (mut certain, mut uncertain) = split_by_evidence(candidates, rule, pinned);
-    let total = pinned.len() + certain.len();
+    let (certain, uncertain) = split_by_evidence(candidates, rule, pinned);
+    let total = pinned.len() + certain.iter().map(Vec::len).sum::<usize>();
     // Sorted only up to the page, because later hits are not shown.
-    sort_best(keys, &mut certain, page.end.saturating_sub(pinned.len()))?;
+    let certain = sort_groups(keys, certain, page.end.saturating_sub(pinned.len()))?;
     let mut hits = pinned_hits(pinned);
     hits.extend(certain.into_iter().map(|hit| (hit, false)));
     let range = page.start.min(hits.len())..page.end.min(hits.len());
@@ -121,7 +126,7 @@ pub(crate) fn rank_page(
         let room = page.len().saturating_sub(hits.len());
         let max_hits = if rule.is_long_question { page.end } else { MAX_HITS_WITH_UNCERTAIN };
         let count = max_hits.saturating_sub(total).min(room);
-        sort_best(keys, &mut uncertain, count)?;
+        let uncertain = sort_groups(keys, uncertain, count)?;
         hits.extend(uncertain.into_iter().map(|hit| (hit, true)));
     }
     Ok(ResultPage { hits, total })
@@ -137,12 +142,11 @@ pub(crate) fn rank_window(
     window: usize,
 ) -> tantivy::Result<Vec<(ScoredItem, bool)>> {
     let (window, rest) = candidates.split_at(window.min(candidates.len()));
-    let (mut certain, mut uncertain) = split_by_evidence(window, rule, pinned);
+    let (certain, uncertain) = split_by_evidence(window, rule, pinned);
     let mut hits = pinned_hits(pinned);
-    for (list, is_uncertain) in [(&mut certain, false), (&mut uncertain, true)] {
-        let count = list.len();
-        sort_best(keys, list, count)?;
-        hits.extend(list.iter().map(|hit| (*hit, is_uncertain)));
+    for (groups, is_uncertain) in [(certain, false), (uncertain, true)] {
+        let sorted = sort_groups(keys, groups, usize::MAX)?;
+        hits.extend(sorted.into_iter().map(|hit| (hit, is_uncertain)));
     }
     for candidate in rest.iter().filter(|candidate| !pinned.contains(&candidate.item)) {
         let hit = ScoredItem { item: candidate.item, score: rule.score(candidate) };
@@ -160,21 +164,30 @@ fn split_by_evidence(
     candidates: &[Candidate],
     rule: &FusionRule,
     pinned: &[DocAddress],
-) -> (Vec<ScoredItem>, Vec<ScoredItem>) {
-    let (mut certain, mut uncertain) = (Vec::new(), Vec::new());
+) -> (ItemGroups, ItemGroups) {
+    let (mut certain, mut uncertain) = (ItemGroups::default(), ItemGroups::default());
     for candidate in candidates {
         // A pinned item must not appear twice.
         if pinned.contains(&candidate.item) {
             continue;
         }
         let hit = ScoredItem { item: candidate.item, score: rule.score(candidate) };
-        if rule.is_certain(candidate) {
-            certain.push(hit);
-        } else {
-            uncertain.push(hit);
-        }
+        let groups = if rule.is_certain(candidate) { &mut certain } else { &mut uncertain };
+        groups[usize::from(candidate.is_ended)].push(hit);
     }
     (certain, uncertain)
+}
+
+/// The best `count` valid items, then ended ones up to this number.
+fn sort_groups(
+    keys: &RankKeys,
+    [mut sorted, mut ended]: ItemGroups,
+    count: usize,
+) -> tantivy::Result<Vec<ScoredItem>> {
+    sort_best(keys, &mut sorted, count)?;
+    sort_best(keys, &mut ended, count - sorted.len())?;
+    sorted.extend(ended);
+    Ok(sorted)
 }
 
 /// Keeps the best `count` results, best first, and orders equal scores by their keys.
@@ -239,7 +252,7 @@ mod tests {
         for (item, score, coverage, similarity) in list {
             let lexical = LexicalMatch { score: *score, coverage: *coverage };
             let (item, similarity) = (address(*item), *similarity);
-            candidates.push(Candidate { item, lexical, similarity, length: 15.0 });
+            candidates.push(Candidate { item, lexical, similarity, length: 15.0, is_ended: false });
         }
         candidates
     }
@@ -250,6 +263,28 @@ mod tests {
 
     fn certain_count(page: &ResultPage) -> usize {
         page.hits.iter().filter(|(_, is_uncertain)| !is_uncertain).count()
+    }
+
+    #[test]
+    fn ended_items_rank_after_valid_ones_on_all_pages() {
+        let mut list = candidates(&[
+            (0, 0.9, 1.0, 0.0),
+            (1, 0.5, 1.0, 0.0),
+            (2, 0.6, 1.0, 0.0),
+            (3, 0.1, 0.2, 0.0),
+        ]);
+        list[0].is_ended = true;
+        let page = |range| rank_page(&keys, &list, &FusionRule::lexical(1.0), &[], range).unwrap();
+        assert_eq!((items(&page(0..9)), page(0..9).total), (vec![2, 1, 0, 3], 3));
+        assert_eq!(
+            (items(&page(0..1)), items(&page(1..2)), items(&page(2..3))),
+            (vec![2], vec![1], vec![0])
+        );
+        let pinned = rank_page(&keys, &list, &FusionRule::lexical(1.0), &[address(0)], 0..9).unwrap();
+        assert_eq!(items(&pinned), [0, 2, 1, 3]);
+        let window = rank_window(&keys, &list, &FusionRule::lexical(1.0), &[], 9).unwrap();
+        let window: Vec<u32> = window.iter().map(|(hit, _)| hit.item.doc_id).collect();
+        assert_eq!(window, [2, 1, 0, 3]);
     }
 
     #[test]

@@ -14,8 +14,8 @@ use reqlore_domain::ports::change_page::ChangePosition;
 use reqlore_domain::ports::search::SearchIndex;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::{
-    DocumentProjection, IncompleteDocuments, IndexDifference, SearchHit, SearchHits, SearchItem,
-    SearchQuery,
+    DocumentProjection, IncompleteDocuments, IndexDifference, SearchFacet, SearchHit, SearchHits,
+    SearchItem, SearchQuery,
 };
 
 /// In-memory search index, gone when it is dropped.
@@ -131,8 +131,13 @@ impl SearchIndex for MemoryIndex {
             }
             (hits, incomplete, project.changes)
         });
+        let is_ended = |hit: &SearchHit| {
+            hit.facets.contains(&SearchFacet::ended()) && !query.text.contains(&hit.reference)
+        };
         // The best score first, then by reference.
-        hits.sort_by_key(|hit| (Reverse(hit.score.to_bits()), hit.reference.clone()));
+        hits.sort_by_key(|hit| {
+            (is_ended(hit), Reverse(hit.score.to_bits()), hit.reference.clone())
+        });
         let total = hits.len();
         let hits = hits.into_iter().skip(query.offset).take(query.limit).collect();
         let signals = vec!["words".to_owned()];

@@ -65,10 +65,11 @@ pub(crate) fn run(config: &AppConfig, options: &CheckOptions) -> Result<u8> {
     if let Ok(findings) = &mut findings {
         for folder in find_nested_projects(config) {
             let message = format!("{NESTED_PROBLEM}; {NESTED_NEXT}");
-            findings.push(CheckFinding { document: folder, line: None, message });
+            findings.push(CheckFinding::of_file(folder, message));
         }
     }
-    let is_fine = repairs.refused.is_empty() && findings.as_ref().is_ok_and(Vec::is_empty);
+    let is_fine = repairs.refused.is_empty()
+        && findings.as_ref().is_ok_and(|found| found.iter().all(|one| one.is_note));
     // Repairs are reported even if the check failed.
     if findings.is_ok() || repairs != RepairReport::default() {
         let found = findings.as_deref().unwrap_or_default();

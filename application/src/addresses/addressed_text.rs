@@ -78,8 +78,9 @@ impl Address {
         let id = self.target.id().into_owned();
         if let AddressTarget::Item(meta) | AddressTarget::Entity(meta) = &self.target {
             let reader = LinkReader { ports: &context.ports, project: &self.project };
-            let superseded_by = reader.successors([&**meta]).await?.remove(&meta.id);
-            return Ok(DocumentLabel { superseded_by, ..DocumentLabel::from_meta(meta, id) });
+            let mut label = DocumentLabel::from_meta(meta, id);
+            label.mark(reader.freshness([meta]).await?.remove(&meta.id).unwrap_or_default());
+            return Ok(label);
         }
         let (kind, title) = (self.target.kind().to_owned(), Some(self.target.title()));
         Ok(DocumentLabel { id, kind, title, ..DocumentLabel::default() })

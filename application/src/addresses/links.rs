@@ -1,9 +1,10 @@
 //! Links between documents of all toolsets, in both directions.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use reqlore_domain::backlog::{MENTIONS, Reference};
+use reqlore_domain::backlog::{ItemKind, MENTIONS, Reference};
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::error::Result;
 use reqlore_domain::knowledge::EntityLink;
@@ -12,6 +13,7 @@ use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::answers::document_label::{DocumentLabel, SECTION_REQUIREMENT};
 use reqlore_domain::records::answers::links::LinkEntry;
+use reqlore_domain::records::ended::{Freshness, SUPERSEDED_BY, SUPERSEDES, Successions};
 use reqlore_domain::sections::Section;
 use reqlore_domain::sections::mentions::{MentionSource, requirement_title};
 
@@ -20,8 +22,13 @@ use crate::ports::ApplicationPorts;
 
 /// Before the key of a section, or of a section and a requirement, in an exact ID.
 pub(crate) const SECTION_PREFIX: &str = "section:";
-/// Each takes a lookup of links.
-const MAX_SUCCESSOR_LOOKUPS: usize = 500;
+/// Documents of an answer whose freshness is looked up.
+const MAX_DATED: usize = 500;
+/// A longer circle of records that supersede each other is not found.
+const MAX_SUCCESSION_ROUNDS: usize = 20;
+/// The kinds of records that supersede others.
+const SUCCEEDED_KINDS: [DocumentKind; 2] =
+    [DocumentKind::Entity, DocumentKind::Item(ItemKind::Requirement)];
 
 /// The end of a link.
 #[derive(Debug, Clone)]
@@ -29,8 +36,7 @@ pub(crate) struct LinkNode {
     pub(crate) meta: Arc<DocumentMeta>,
     /// Set for a requirement of a section.
     pub(crate) part: Option<LinkPart>,
-    /// The ID of the entity that supersedes this one.
-    pub(crate) superseded_by: Option<String>,
+    freshness: Freshness,
 }
 
 /// A requirement of a section.
@@ -48,7 +54,7 @@ impl LinkNode {
     }
 
     fn new(meta: &Arc<DocumentMeta>) -> Self {
-        Self { meta: Arc::clone(meta), part: None, superseded_by: None }
+        Self { meta: Arc::clone(meta), part: None, freshness: Freshness::default() }
     }
 
     pub(crate) fn id(&self) -> String {
@@ -62,7 +68,7 @@ impl LinkNode {
 
     pub(crate) fn label(&self) -> DocumentLabel {
         let mut label = DocumentLabel::from_meta(&self.meta, self.id());
-        label.superseded_by.clone_from(&self.superseded_by);
+        label.mark(self.freshness.clone());
         if let Some(part) = &self.part {
             SECTION_REQUIREMENT.clone_into(&mut label.kind);
             label.title = Some(part.title.clone());
@@ -149,68 +155,94 @@ impl LinkReader<'_> {
                 add_incoming(meta, &query.targets, &mut links);
             }
         }
+        self.add_freshness(links.iter_mut().map(|link| &mut link.source).collect()).await?;
         links.sort_by_cached_key(|link| {
+            let is_stale = link.source.label().stale.is_some();
             // Mentions last, so that the cut at `MAX_INCOMING` keeps the relationships.
-            (link.relation == MENTIONS, link.relation.clone(), link.source.id())
+            (is_stale, link.relation == MENTIONS, link.relation.clone(), link.source.id())
         });
-        self.add_successors(links.iter_mut().map(|link| &mut link.source).collect()).await?;
         Ok(links)
     }
 
-    /// Returns the IDs of the entities that supersede these documents.
-    ///
-    /// A successor that is only a draft, proposed or rejected supersedes nothing.
-    pub(crate) async fn successors(
+    /// Returns the freshness of documents that have ended by a successor or are overdue.
+    pub(crate) async fn freshness(
         self,
-        metas: impl IntoIterator<Item = &DocumentMeta>,
-    ) -> Result<HashMap<DocumentId, String>> {
-        let mut successors = HashMap::new();
-        let (mut ids, mut targets) = (Vec::new(), Vec::new());
+        metas: impl IntoIterator<Item = &Arc<DocumentMeta>>,
+    ) -> Result<HashMap<DocumentId, Freshness>> {
+        let metas: Vec<&Arc<DocumentMeta>> = metas.into_iter().take(MAX_DATED).collect();
+        let (successions, known) = self.successions(metas.iter().copied()).await?;
+        let mut freshness = HashMap::new();
         for meta in metas {
-            let Some(entity) = &meta.entity else { continue };
-            // The predecessor may name its successor itself.
-            let mut links = entity.links.iter();
-            if let Some(link) =
-                links.find(|link| link.relation == "superseded_by" && link.is_certain)
-            {
-                successors.insert(meta.id.clone(), link.target.clone());
-                continue;
-            }
-            for name in [&entity.id, &meta.id.name] {
-                if !targets.contains(name) {
-                    ids.push(&meta.id);
-                    targets.push(name.clone());
-                }
+            let successor = successions.successor(&meta.id);
+            let successor = known.iter().find(|known| Some(&known.id) == successor);
+            if let Some(id) = successor.and_then(|successor| successor.reference()) {
+                let superseded_by = Some(id.into_owned());
+                freshness.insert(meta.id.clone(), Freshness { superseded_by });
             }
         }
-        if targets.is_empty() {
-            return Ok(successors);
-        }
-        let query = BacklinkQuery { kinds: vec![DocumentKind::Entity], targets };
-        let found = self.ports.documents.backlinks(self.project, &query).await?;
-        for ((id, name), sources) in ids.into_iter().zip(&query.targets).zip(found) {
-            for source in sources.iter().filter(|source| source.id != *id) {
-                if let Some(entity) = source.entity.as_ref().filter(|it| it.supersedes(name)) {
-                    successors.entry(id.clone()).or_insert_with(|| entity.id.clone());
-                }
-            }
-        }
-        Ok(successors)
+        Ok(freshness)
     }
 
-    /// Adds the successors of the first [`MAX_SUCCESSOR_LOOKUPS`] documents.
-    async fn add_successors(self, mut nodes: Vec<&mut LinkNode>) -> Result<()> {
-        nodes.truncate(MAX_SUCCESSOR_LOOKUPS);
+    /// Returns the successions of records, and their metadata with that of all successors.
+    pub(crate) async fn successions(
+        self,
+        metas: impl IntoIterator<Item = &Arc<DocumentMeta>>,
+    ) -> Result<(Successions, Vec<Arc<DocumentMeta>>)> {
+        let is_record = |meta: &&Arc<DocumentMeta>| SUCCEEDED_KINDS.contains(&meta.id.kind);
+        let mut known: Vec<Arc<DocumentMeta>> =
+            metas.into_iter().filter(is_record).cloned().collect();
+        let mut ids: HashSet<DocumentId> = known.iter().map(|meta| meta.id.clone()).collect();
+        let mut searched = 0;
+        // Each round finds the successors of those that the round before found.
+        for _ in 0..MAX_SUCCESSION_ROUNDS {
+            let open = known[searched..].to_vec();
+            if open.is_empty() {
+                break;
+            }
+            searched = known.len();
+            for successor in self.direct_successors(&open).await? {
+                if ids.insert(successor.id.clone()) {
+                    known.push(successor);
+                }
+            }
+        }
+        Ok((Successions::from_metadata(&known), known))
+    }
+
+    /// The records that supersede one of these, by the links of either.
+    async fn direct_successors(
+        self,
+        metas: &[Arc<DocumentMeta>],
+    ) -> Result<Vec<Arc<DocumentMeta>>> {
+        let mut kinds = self.kinds();
+        kinds.retain(|kind| SUCCEEDED_KINDS.contains(kind));
+        let (mut targets, mut named) = (HashSet::new(), HashSet::new());
+        for meta in metas {
+            targets.extend(meta.reference().map(Cow::into_owned));
+            targets.insert(meta.id.name.clone());
+            let links = meta.entity.iter().flat_map(|entity| &entity.links);
+            let links = links.filter(|link| link.relation == SUPERSEDED_BY && link.is_certain);
+            named.extend(links.map(|link| link.target.clone()));
+        }
+        let query = BacklinkQuery { kinds, targets: targets.into_iter().collect() };
+        let mut found = self.ports.documents.backlinks(self.project, &query).await?.concat();
+        found.retain(|meta| meta.links().iter().any(|(relation, _)| *relation == SUPERSEDES));
+        found.extend(self.targets(named.into_iter()).await?.into_values().map(|node| node.meta));
+        Ok(found)
+    }
+
+    /// Adds the freshness of the first [`MAX_DATED`] documents.
+    async fn add_freshness(self, nodes: Vec<&mut LinkNode>) -> Result<()> {
         let metas: Vec<Arc<DocumentMeta>> =
             nodes.iter().map(|node| Arc::clone(&node.meta)).collect();
-        let successors = self.successors(metas.iter().map(|meta| &**meta)).await?;
-        for node in &mut nodes {
-            node.superseded_by = successors.get(&node.meta.id).cloned();
+        let freshness = self.freshness(&metas).await?;
+        for node in nodes {
+            node.freshness = freshness.get(&node.meta.id).cloned().unwrap_or_default();
         }
         Ok(())
     }
 
-    /// Returns the links of a document in its own order. `index` selects one requirement of a
+    /// Returns the links of a document in its own order, those to ended ones last. `index` selects one requirement of a
     /// section. A target that is only perhaps an ID is left out if it does not exist.
     pub(crate) async fn outgoing(
         self,
@@ -231,7 +263,10 @@ impl LinkReader<'_> {
             }
         }
         let nodes = outgoing.iter_mut().filter_map(|link| link.target.as_mut());
-        self.add_successors(nodes.collect()).await?;
+        self.add_freshness(nodes.collect()).await?;
+        outgoing.sort_by_key(|link| {
+            link.target.as_ref().is_some_and(|target| target.label().stale.is_some())
+        });
         Ok(outgoing)
     }
 

@@ -37,7 +37,7 @@ impl JsonSchema for EntryList {
                 "source": text(),
                 "target": text(),
                 "type": {
-                    "type": "string", "enum": RelationshipType::ALL.map(RelationshipType::name)
+                    "type": "string", "enum": RelationshipType::SETTABLE.map(RelationshipType::name)
                 }
             },
             "required": ["source", "target", "type"]

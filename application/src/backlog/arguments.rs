@@ -213,7 +213,7 @@ enum_argument!(WorkStatusArgument, Status, Status::WORK_STATUSES, Status::parse)
 enum_argument!(RequirementStatusArgument, Status, Status::REQUIREMENT_STATUSES);
 enum_argument!(CriteriaStatusArgument, Status, Status::CRITERIA_STATUSES);
 enum_argument!(RequirementTypeArgument, RequirementType, RequirementType::ALL);
-enum_argument!(RelationshipTypeArgument, RelationshipType, RelationshipType::ALL);
+enum_argument!(RelationshipTypeArgument, RelationshipType, RelationshipType::SETTABLE);
 
 /// Finds a value by its name in any spelling, or by a synonym. The error lists the names.
 pub(crate) fn find_value<T: Copy>(

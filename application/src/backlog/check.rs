@@ -53,7 +53,7 @@ pub(crate) async fn check(
     }
     for file in &index.unread {
         let UnreadFile { path, reason, .. } = file;
-        findings.push(CheckFinding { document: path.clone(), line: None, message: reason.clone() });
+        findings.push(CheckFinding::of_file(path.clone(), reason.clone()));
     }
     // The links of a deleted item are not checked, so its text is not needed.
     for tombstone in &index.tombstones {

@@ -9,6 +9,7 @@ use reqlore_domain::document::VersionPrefix;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::records::edit::RecordEdit;
+use reqlore_domain::records::ended::SUPERSEDES;
 use reqlore_domain::records::fields::{FieldType, RecordField, fields_of};
 use reqlore_domain::records::kinds::{ItemKind, RecordKind};
 use serde::Deserialize;
@@ -24,7 +25,8 @@ use crate::writes::change::{Change, WriteTool};
 use crate::writes::local_names::LocalNames;
 use crate::writes::record_answer::ItemOutcome;
 use crate::writes::record_change::{RecordChange, RecordTarget};
-use crate::writes::record_links::{LinkChange, Target};
+use crate::writes::record_links::{LinkChange, Target, find_targets};
+use crate::writes::superseded_records::take_superseded;
 
 /// Title and description of the tools of a kind.
 struct ToolTexts {
@@ -102,6 +104,9 @@ struct Arguments<StatusArgument, Text> {
     custom: Map<String, Value>,
     #[serde(skip)]
     rank: Option<String>,
+    /// Of requirements only.
+    #[serde(skip)]
+    supersedes: Option<Vec<String>>,
 }
 
 /// Decoded arguments of any kind.
@@ -114,6 +119,9 @@ impl ItemArguments {
         // Not in the schema either: few calls need it.
         let rank = request.call.arguments.remove("rank").filter(|rank| !rank.is_null());
         let rank = rank.map(|rank| rank.as_str().map_or_else(|| rank.to_string(), str::to_owned));
+        let is_requirement = kind == ItemKind::Requirement;
+        let supersedes =
+            if is_requirement { take_superseded(&mut request.call.arguments)? } else { None };
         let arguments: Self = match kind {
             ItemKind::Requirement => request
                 .decode_exactly::<Arguments<RequirementStatusArgument, Description>>()?
@@ -124,7 +132,7 @@ impl ItemArguments {
             }
             _ => request.decode_exactly::<Arguments<WorkStatusArgument, Description>>()?.into(),
         };
-        Ok(Self { custom, rank, ..arguments })
+        Ok(Self { custom, rank, supersedes, ..arguments })
     }
 
     /// The argument that names an item of a kind: the item itself or its parent.
@@ -138,12 +146,18 @@ impl ItemArguments {
         .as_ref()
     }
 
-    /// The parent that the arguments name.
-    fn parent(&self, kind: ItemKind, names: &LocalNames) -> Result<LinkChange<Target>> {
+    /// The parent and the superseded requirements that the arguments name.
+    fn links(&mut self, kind: ItemKind, names: &LocalNames) -> Result<LinkChange<Target>> {
         let given = kind.parent().and_then(|kind| Some((kind, self.reference(kind)?)));
-        let Some((kind, given)) = given else { return Ok(LinkChange::Parent(None)) };
-        let parent = Target::Item(given.resolve_kind(kind, names)?);
-        Ok(LinkChange::Parent(Some((kind.name(), parent))))
+        let parent = match given {
+            Some((kind, given)) => {
+                Some((kind.name(), Target::Item(given.resolve_kind(kind, names)?)))
+            }
+            None => None,
+        };
+        let supersedes =
+            self.supersedes.take().map(|ids| find_targets(ids, names, SUPERSEDES)).transpose()?;
+        Ok(LinkChange::Item { parent, supersedes })
     }
 
     fn into_edit(self) -> RecordEdit {
@@ -180,6 +194,7 @@ impl<StatusArgument: Into<Status>, Text: ToString> Arguments<StatusArgument, Tex
             if_version: self.if_version,
             custom: self.custom,
             rank: self.rank,
+            supersedes: self.supersedes,
         }
     }
 }
@@ -255,8 +270,8 @@ impl WriteTool for CreateItem {
     }
 
     fn decode(&self, request: &mut ToolRequest<'_>, names: &LocalNames) -> Result<Box<dyn Change>> {
-        let arguments = ItemArguments::decode(self.0, request)?;
-        let links = arguments.parent(self.0, names)?;
+        let mut arguments = ItemArguments::decode(self.0, request)?;
+        let links = arguments.links(self.0, names)?;
         let (target, fields) = (RecordTarget::NewItem(self.0), arguments.into_edit());
         Ok(Box::new(RecordChange { target, fields, links, if_version: None, repo: None }))
     }
@@ -279,7 +294,7 @@ impl WriteTool for UpdateItem {
         let item =
             arguments.reference(self.0).unwrap_or(&AnyItemRef::default()).parse_kind(self.0)?;
         let target = RecordTarget::Item(ItemTarget::Stored(item));
-        let (links, if_version) = (arguments.parent(self.0, names)?, arguments.if_version.take());
+        let (links, if_version) = (arguments.links(self.0, names)?, arguments.if_version.take());
         let fields = arguments.into_edit();
         RecordChange { target, fields, links, if_version, repo: None }.into_change(request.spec)
     }

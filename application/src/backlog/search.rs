@@ -1,16 +1,19 @@
 //! The answer of `search_global` and `search_requirements`.
 
 use std::collections::HashMap;
+use std::mem;
 
 use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::records::answers::entry_line::{EntryLine, RULE};
 use reqlore_domain::records::answers::search::{IncompleteReport, SearchAnswer, SearchResult};
+use reqlore_domain::records::ended::{Freshness, stale_reason};
 use reqlore_domain::search::{SearchFacet, SearchHit, SearchHits};
 use reqlore_domain::untrusted_text::encode_line;
 use serde::{Deserialize, Serialize};
 
 use crate::answers::answer::{ToolAnswer, serialization_error};
+use crate::answers::ended_hits::{group_heading, left_out_note, names_id};
 use crate::answers::show_keys::{EntryKeys, ShowKeys};
 use crate::tools::pagination::{PageAnswer, PageCursor, PageReader};
 
@@ -18,8 +21,6 @@ const SECTION: &str = "section";
 /// With more results than this, the lines of items have no snippets.
 const MAX_SNIPPETS: usize = 10;
 const SHORT_SNIPPET_CHARS: usize = 100;
-/// Precedes the uncertain results in the text.
-const UNCERTAIN_LINE: &str = "Uncertain hits, which may not answer the query:";
 
 /// The start of a page in ranked results, which have no sort key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,6 +71,10 @@ pub(super) struct ResultPage {
     pub(super) found: SearchAnswer,
     /// Of the results, in their order.
     documents: Vec<DocumentId>,
+    /// Number of results before the first one that has ended.
+    ended_from: usize,
+    /// Number of ended results that the page leaves out.
+    left_out: usize,
     /// Number of results before the page.
     pub(super) offset: usize,
     /// The cursor after the first results of the page.
@@ -88,13 +93,15 @@ impl ResultPage {
         let cursor_after =
             move |shown: usize| position.after(shown, total, state).map(|next| pages.cursor(&next));
         let next_cursor = cursor_after(hits.len());
-        let documents = hits.iter().map(|hit| hit.document.clone()).collect();
+        let documents: Vec<_> = hits.iter().map(|hit| hit.document.clone()).collect();
         let results = hits.into_iter().map(hit_result).collect();
         let incomplete = IncompleteReport::from_documents(&incomplete);
         let notes = Vec::new();
         let found =
             SearchAnswer { total, results, next_cursor, signals, pending, incomplete, notes };
-        Ok(Self { found, documents, offset: position.offset, cursor_after: Box::new(cursor_after) })
+        let (ended_from, left_out, cursor_after) = (documents.len(), 0, Box::new(cursor_after));
+        let offset = position.offset;
+        Ok(Self { found, documents, ended_from, left_out, offset, cursor_after })
     }
 
     /// A page that was listed without a query.
@@ -103,30 +110,52 @@ impl ResultPage {
         offset: usize,
         cursor_after: Box<dyn Fn(usize) -> Option<String> + Send>,
     ) -> Self {
-        Self { found, documents: Vec::new(), offset, cursor_after }
+        let (ended_from, left_out) = (found.results.len(), 0);
+        Self { found, documents: Vec::new(), ended_from, left_out, offset, cursor_after }
     }
 
-    /// Names the successors of superseded entities, by the ID of the document.
-    pub(super) fn add_successors(&mut self, successors: &HashMap<DocumentId, String>) {
-        for (result, document) in self.found.results.iter_mut().zip(&self.documents) {
-            result.superseded_by = successors.get(document).cloned();
+    /// Marks the results that have ended, and puts those last that the query does not name. Without
+    /// `has_ended` it leaves them out.
+    pub(super) fn mark_ended(
+        &mut self,
+        query: &str,
+        freshness: &HashMap<DocumentId, Freshness>,
+        has_ended: bool,
+    ) {
+        let read = self.found.results.len();
+        let (mut valid, mut ended) = (Vec::new(), Vec::new());
+        for (mut result, document) in
+            mem::take(&mut self.found.results).into_iter().zip(&self.documents)
+        {
+            let own = freshness.get(document).cloned().unwrap_or_default();
+            result.stale = stale_reason(result.status.as_deref(), own.superseded_by.as_deref());
+            result.superseded_by = own.superseded_by;
+            match result.stale {
+                Some(_) if !has_ended => {}
+                Some(_) if !names_id(query, &result.reference_id) => ended.push(result),
+                _ => valid.push(result),
+            }
         }
+        valid.sort_by_key(|result| result.uncertain);
+        self.ended_from = valid.len();
+        valid.extend(ended);
+        self.left_out = read - valid.len();
+        self.found.results = valid;
     }
 
     /// The text has a summary and a line for each result.
     pub(super) fn answer(self, show: &ShowKeys<ResultKeys>) -> Result<ToolAnswer> {
-        let Self { found, offset, cursor_after, .. } = self;
-        let mut lines = Vec::with_capacity(found.results.len());
-        let has_snippets = found.results.len() <= MAX_SNIPPETS;
-        let mut is_certain = true;
-        for result in &found.results {
-            let line = result_line(result, has_snippets, show);
-            if is_certain && result.uncertain {
-                lines.push(format!("{UNCERTAIN_LINE}\n{line}"));
-            } else {
-                lines.push(line);
-            }
-            is_certain = !result.uncertain;
+        let Self { found, ended_from, left_out, offset, cursor_after, .. } = self;
+        let count = found.results.len();
+        let mut lines = Vec::with_capacity(count);
+        let mut group = None;
+        for (position, result) in found.results.iter().enumerate() {
+            let line = result_line(result, count <= MAX_SNIPPETS, show);
+            let is_ended = position >= ended_from;
+            lines.push(match group_heading(&mut group, is_ended, result.uncertain) {
+                Some(heading) => format!("{heading}\n{line}"),
+                None => line,
+            });
         }
         let mut data = serde_json::to_value(&found).map_err(serialization_error)?;
         show.filter_list(&mut data["results"]);
@@ -139,8 +168,11 @@ impl ResultPage {
             lines,
             data: data.into(),
             key: "results",
-            cursor_after,
+            cursor_after: Box::new(move |shown| {
+                cursor_after(if shown == count { shown + left_out } else { shown })
+            }),
         });
+        answer.add_notes(left_out_note(left_out));
         answer.add_notes(found.incomplete.as_ref().map(IncompleteReport::text_line));
         Ok(answer)
     }
@@ -172,6 +204,7 @@ fn hit_result(hit: SearchHit) -> SearchResult {
     SearchResult {
         status: status.map(str::to_owned),
         superseded_by: None,
+        stale: None,
         tags: tags.map(str::to_owned).collect(),
         kind,
         reference_id: hit.reference,
@@ -198,7 +231,7 @@ fn result_line(result: &SearchResult, has_snippets: bool, show: &ShowKeys<Result
             None => &result.entity_type,
         }),
         status: result.status.as_deref(),
-        superseded_by: result.superseded_by.as_deref(),
+        stale: result.stale.as_deref(),
         title,
         tags: &result.tags,
         ..EntryLine::default()

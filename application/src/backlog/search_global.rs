@@ -17,8 +17,8 @@ use super::arguments::enum_argument;
 use super::search::{ResultKeys, ResultPage, SearchPosition};
 use crate::answers::answer::ToolAnswer;
 use crate::answers::empty_answer::{HitCounts, explain_hits};
+use crate::answers::ended_hits::read_records;
 use crate::answers::show_keys::ShowKeys;
-use crate::knowledge::search::read_entities;
 use crate::tools::pagination::{PageCursor, PageLimit, PageReader, page_limit};
 use crate::tools::tool::{Tool, ToolRequest, read_tool};
 
@@ -36,6 +36,7 @@ struct Arguments {
     #[serde(default)]
     entity_types: Vec<EntityTypeArgument>,
     show: Option<ShowKeys<ResultKeys>>,
+    include_stale: Option<bool>,
     /// 1 to 100, default 50.
     limit: Option<PageLimit>,
     /// From the previous page.
@@ -120,7 +121,7 @@ impl Tool for SearchGlobal {
     async fn call(&self, mut request: ToolRequest<'_>) -> Result<ToolAnswer> {
         let arguments: Arguments = request.decode()?;
         let ToolRequest { context, spec, call } = request;
-        let Arguments { query, entity_types, show, .. } = arguments;
+        let Arguments { query, entity_types, show, include_stale, .. } = arguments;
         let show = show.unwrap_or_default();
         // In this order, so that the order of the arguments does not change the cursor.
         let mut types = Vec::from(EntityType::ALL);
@@ -155,9 +156,9 @@ impl Tool for SearchGlobal {
         let (ports, observer) = (&context.ports, &*call.progress_sink);
         let page = context.indexes.search(&context.server_ports, project, &query, observer).await?;
         let found = HitCounts::of_page(&page, &query);
-        let (_, successors) = read_entities(context, project, &page.hits).await?;
+        let (_, freshness) = read_records(context, project, &page.hits).await?;
         let mut page = ResultPage::from_hits(page, position, pages)?;
-        page.add_successors(&successors);
+        page.mark_ended(&query.text, &freshness, include_stale != Some(false));
         let mut answer = page.answer(&show)?;
         if self.is_typed {
             return Ok(answer);

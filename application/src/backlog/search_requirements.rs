@@ -21,6 +21,7 @@ use super::item_lookup::{self, BacklogReader, FileWarnings};
 use super::search::{ResultKeys, ResultPage, SearchPosition};
 use crate::answers::answer::ToolAnswer;
 use crate::answers::empty_answer::{HitCounts, add_reason, explain_hits};
+use crate::answers::ended_hits::read_records;
 use crate::answers::show_keys::ShowKeys;
 use crate::documents::MAX_READ_DOCUMENTS;
 use crate::tools::pagination::{PageCursor, PageLimit, PageReader, page_limit};
@@ -44,6 +45,7 @@ struct Arguments {
     user_story: Option<UserStoryRef>,
     epic: Option<EpicRef>,
     show: Option<ShowKeys<ResultKeys>>,
+    include_stale: Option<bool>,
     /// 1 to 100, default 50.
     limit: Option<PageLimit>,
     /// From the previous page.
@@ -101,7 +103,10 @@ impl Tool for SearchRequirements {
             .search(&context.server_ports, backlog.project, &query, observer)
             .await?;
         let found = HitCounts::of_page(&page, &query);
-        let mut answer = ResultPage::from_hits(page, position, pages)?.answer(&show)?;
+        let (_, freshness) = read_records(context, backlog.project, &page.hits).await?;
+        let mut page = ResultPage::from_hits(page, position, pages)?;
+        page.mark_ended(&query.text, &freshness, arguments.include_stale != Some(false));
+        let mut answer = page.answer(&show)?;
         let excluded = "No requirement matches the query and the filters.";
         let (caller, project) = (&call.caller, backlog.project);
         explain_hits(&mut answer, backlog.ports, caller, project, &kinds, found, excluded).await?;
@@ -206,6 +211,7 @@ fn unranked_result(meta: &DocumentMeta, item: &ItemMeta, text: &str) -> SearchRe
         title: item.title.clone(),
         status: item.status.map(|status| status.name().to_owned()),
         superseded_by: None,
+        stale: None,
         tags: item.tags.clone(),
         score: None,
         uncertain: false,

@@ -14,15 +14,24 @@ pub struct CheckFinding {
     pub line: Option<usize>,
     /// The problem and how to fix it.
     pub message: String,
+    /// True for a reminder, with which the document is still valid.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_note: bool,
 }
 
 impl CheckFinding {
     pub(crate) fn new(id: &DocumentId, diagnostic: Diagnostic) -> Self {
-        Self { document: id.to_string(), line: diagnostic.line, message: diagnostic.message }
+        let Diagnostic { line, message, .. } = diagnostic;
+        Self { line, ..Self::of_file(id.to_string(), message) }
+    }
+
+    /// A finding about a whole file or folder.
+    pub fn of_file(document: String, message: String) -> Self {
+        Self { document, line: None, message, is_note: false }
     }
 
     /// A finding about a whole document.
     pub(crate) fn for_document(id: &DocumentId, message: String) -> Self {
-        Self { document: id.to_string(), line: None, message }
+        Self::of_file(id.to_string(), message)
     }
 }

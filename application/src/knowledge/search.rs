@@ -1,11 +1,10 @@
 //! `ixchel_search`.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use reqlore_domain::bounded_types::{BoundedInt, BoundedString};
-use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
+use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
 use reqlore_domain::name_form::fold_name;
 use reqlore_domain::ports::documents::read_all;
@@ -20,9 +19,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{CutReport, Repo};
-use crate::addresses::links::LinkReader;
 use crate::answers::answer::{Answer, ToolAnswer, serialization_error};
 use crate::answers::empty_answer::{HitCounts, explain_hits};
+use crate::answers::ended_hits::{group_heading, left_out_note, names_id, read_records};
 use crate::answers::show_keys::{EntryKeys, ShowKeys};
 use crate::context::ToolContext;
 use crate::ports::ApplicationPorts;
@@ -56,6 +55,7 @@ struct Arguments {
     repo: Option<Repo>,
     #[serde(default)]
     show: ShowKeys<HitKeys>,
+    include_stale: Option<bool>,
 }
 
 struct HitKeys;
@@ -67,7 +67,7 @@ impl EntryKeys for HitKeys {
 
 #[derive(Serialize, JsonSchema)]
 struct SearchResults<'a> {
-    /// Best first; superseded, rejected and obsolete ones last.
+    /// Best first; ended ones last.
     #[schemars(with = "Vec<EntityHit>")]
     hits: Vec<Map<String, Value>>,
     total: usize,
@@ -99,7 +99,7 @@ struct EntityHit {
     uncertain: bool,
     #[schemars(default)]
     snippet: String,
-    /// True if the entity is no longer valid and the query does not name it.
+    /// True if the entity has ended and the query does not name it.
     #[serde(skip)]
     is_last: bool,
 }
@@ -155,6 +155,9 @@ impl Tool for SearchTool {
             hits.push(EntityHit::new(hit));
         }
         add_metadata(context, &project, &query.text, &found.hits, &mut hits).await?;
+        let read = hits.len();
+        hits.retain(|hit| arguments.include_stale != Some(false) || hit.label.stale.is_none());
+        let left_out = read - hits.len();
         let (show, offset) = (arguments.show, query.offset);
         for hit in &mut hits {
             hit.label.keep(|key| show.has(key));
@@ -162,8 +165,10 @@ impl Tool for SearchTool {
         let incomplete = IncompleteReport::from_documents(&found.incomplete);
         let counts = HitCounts::of_page(&found, &query);
         let SearchHits { total, signals, pending, .. } = found;
-        let found = SearchAnswer { hits, offset, total, signals, pending, incomplete, show };
+        let found =
+            SearchAnswer { hits, left_out, offset, total, signals, pending, incomplete, show };
         let mut answer = ToolAnswer::new(found);
+        answer.add_notes(left_out_note(left_out));
         let excluded = "No text matches the query, the kind and the status.";
         let caller = &call.caller;
         explain_hits(&mut answer, ports, caller, &project, &documents, counts, excluded).await?;
@@ -210,30 +215,7 @@ impl EntityHit {
     }
 }
 
-/// The entities among hits, and the IDs of those that supersede them.
-pub(crate) async fn read_entities(
-    context: &ToolContext,
-    project: &ProjectKey,
-    found: &[SearchHit],
-) -> Result<(Vec<Arc<DocumentMeta>>, HashMap<DocumentId, String>)> {
-    let mut names = Vec::new();
-    for hit in found {
-        if hit.document.kind == DocumentKind::Entity {
-            names.push(hit.document.name.clone());
-        }
-    }
-    if names.is_empty() {
-        return Ok((Vec::new(), HashMap::new()));
-    }
-    let ports = &context.ports;
-    let metas = ports.documents.lookup(project, DocumentKind::Entity, &names).await?;
-    let metas: Vec<Arc<DocumentMeta>> = metas.into_iter().flatten().collect();
-    let reader = LinkReader { ports, project };
-    let successors = reader.successors(metas.iter().map(|meta| &**meta)).await?;
-    Ok((metas, successors))
-}
-
-/// Adds status, tags and successor of each entity.
+/// Adds status, tags and freshness of each entity.
 async fn add_metadata(
     context: &ToolContext,
     project: &ProjectKey,
@@ -241,17 +223,15 @@ async fn add_metadata(
     found: &[SearchHit],
     hits: &mut [EntityHit],
 ) -> Result<()> {
-    let query = fold_name(query);
-    let (metas, successors) = read_entities(context, project, found).await?;
+    let (metas, freshness) = read_records(context, project, found).await?;
     for (hit, entry) in found.iter().zip(hits) {
         let Some(meta) = metas.iter().find(|meta| meta.id == hit.document) else { continue };
         let Some(entity) = &meta.entity else { continue };
         let label = &mut entry.label;
         label.status.clone_from(&entity.status);
         label.tags.clone_from(&entity.tags);
-        label.superseded_by = successors.get(&meta.id).cloned();
-        let is_outdated = entity.is_outdated() || label.superseded_by.is_some();
-        entry.is_last = is_outdated && !query.contains(&fold_name(&label.id));
+        label.mark(freshness.get(&meta.id).cloned().unwrap_or_default());
+        entry.is_last = label.stale.is_some() && !names_id(query, &label.id);
     }
     Ok(())
 }
@@ -259,6 +239,8 @@ async fn add_metadata(
 struct SearchAnswer {
     /// By rank.
     hits: Vec<EntityHit>,
+    /// Number of hits of the page that have ended and were not asked for.
+    left_out: usize,
     offset: usize,
     total: usize,
     signals: Vec<String>,
@@ -268,11 +250,11 @@ struct SearchAnswer {
 }
 
 impl SearchAnswer {
-    /// The first hits, those that are no longer valid last. Hits after them are on the next page,
+    /// The first hits, those that have ended last. Hits after them are on the next page,
     /// so the order within a page must not depend on hits that are cut.
     fn shown(&self, parts: usize) -> Vec<&EntityHit> {
         let mut hits: Vec<&EntityHit> = self.hits.iter().take(parts).collect();
-        hits.sort_by_key(|hit| (hit.uncertain, hit.is_last));
+        hits.sort_by_key(|hit| (hit.is_last, hit.uncertain));
         hits
     }
 
@@ -290,7 +272,8 @@ impl SearchAnswer {
 
     /// `None` if no hit is shown, because the next page would begin with the same hit.
     fn next_offset(&self, parts: usize) -> Option<usize> {
-        let next = self.offset + parts;
+        let left_out = if parts == self.hits.len() { self.left_out } else { 0 };
+        let next = self.offset + parts + left_out;
         (parts > 0 && (parts < self.hits.len() || next < self.total)).then_some(next)
     }
 
@@ -318,12 +301,10 @@ impl Answer for SearchAnswer {
     fn text(&self, parts: usize) -> String {
         let hits = self.shown(parts);
         let mut lines = vec![self.summary_line(hits.len())];
-        let mut is_certain = true;
+        let mut group = None;
         for hit in hits {
-            if is_certain && hit.uncertain {
-                lines.push("Uncertain hits, which may not answer the query:".to_owned());
-            }
-            is_certain = !hit.uncertain;
+            let heading = group_heading(&mut group, hit.is_last, hit.uncertain);
+            lines.extend(heading.map(str::to_owned));
             lines.push(self.hit_text(hit));
         }
         lines.extend(self.incomplete.as_ref().map(IncompleteReport::text_line));

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use crate::test_support::TestApplication;
 
 mod delete_entity;
+mod superseding;
 mod write_entity;
 
 const STORAGE: &str = "---\nid: dec-1d2c8f\ntype: decision\ntitle: Files first\nstatus: accepted\n\

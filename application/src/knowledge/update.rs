@@ -17,6 +17,7 @@ use crate::writes::local_names::LocalNames;
 use crate::writes::record_answer::EntityOutcome;
 use crate::writes::record_change::{RecordChange, RecordTarget};
 use crate::writes::record_links::LinkArguments;
+use crate::writes::superseded_records::add_superseded_link;
 
 pub(crate) struct UpdateEntity;
 
@@ -53,6 +54,7 @@ impl WriteTool for UpdateEntity {
     fn decode(&self, request: &mut ToolRequest<'_>, names: &LocalNames) -> Result<Box<dyn Change>> {
         // Arguments have no custom fields, because only some projects have any.
         let custom = take_custom_fields(&mut request.call.arguments)?;
+        add_superseded_link(&mut request.call.arguments)?;
         let arguments: Arguments = request.decode()?;
         let fields = RecordEdit {
             title: arguments.title.map(Title::into_string),

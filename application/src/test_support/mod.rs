@@ -218,7 +218,7 @@ impl TestApplication {
     /// The findings of `reqlore check`, as `document:line: message`.
     pub(crate) async fn check(&self) -> Vec<String> {
         let mut shown = Vec::new();
-        for CheckFinding { document, line, message } in
+        for CheckFinding { document, line, message, .. } in
             check_documents(&self.ports()).await.unwrap()
         {
             let line = line.map_or_else(String::new, |line| line.to_string());

@@ -304,6 +304,7 @@ fn decide_all(
         return Ok((Vec::new(), DecisionResult::Failed(errors)));
     }
     state.apply_all_unlinks()?;
+    state.end_superseded()?;
     state.warn_of_drafts();
     let (mut rules, renumbered) = state.rule_results()?;
     // After the last decision, so that each outcome shows the final document.

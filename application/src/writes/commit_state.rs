@@ -21,6 +21,7 @@ use reqlore_domain::timestamp::Timestamp;
 use crate::writes::local_names::LocalItem;
 use crate::writes::pending_unlinks::PendingUnlinks;
 use crate::writes::rule_edits::RuleEdits;
+use crate::writes::superseded_records::Successor;
 use crate::writes::write_guard::CallGuard;
 use crate::writes::written_rule::{RenumberedRule, WrittenRule};
 
@@ -72,6 +73,8 @@ pub(crate) struct CommitState<'a> {
     pub(super) effects: HashMap<usize, ChangeEffects>,
     /// Stories that changes set to Done, by the position of the change.
     done_stories: Vec<(usize, Reference)>,
+    /// By the position of the change.
+    pub(super) successors: Vec<(usize, Successor)>,
     rules: RuleEdits,
 }
 
@@ -109,6 +112,7 @@ impl<'a> CommitState<'a> {
             next_numbers: snapshot.next_numbers.clone(),
             effects: HashMap::new(),
             done_stories: Vec::new(),
+            successors: Vec::new(),
             rules: RuleEdits::default(),
         }
     }
@@ -150,6 +154,11 @@ impl<'a> CommitState<'a> {
     /// of [`requirements_query`] must be read.
     pub(crate) fn report_done_story(&mut self, story: Reference) {
         self.done_stories.push((self.entry, story));
+    }
+
+    /// The current change wrote a record that supersedes others, which must be in the read set.
+    pub(crate) fn report_successor(&mut self, successor: Successor) {
+        self.successors.push((self.entry, successor));
     }
 
     /// After all decisions, because a later change may set the requirements to Active.

@@ -13,6 +13,7 @@ pub(crate) mod record_fields;
 pub(crate) mod record_links;
 pub(crate) mod rule_edits;
 pub(crate) mod stored_record;
+pub(crate) mod superseded_records;
 pub(crate) mod transaction;
 pub(crate) mod write_guard;
 pub(crate) mod written_rule;

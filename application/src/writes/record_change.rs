@@ -35,6 +35,7 @@ use crate::writes::record_answer::{WrittenRecord, render_written};
 use crate::writes::record_fields::{KindName, check_fields};
 use crate::writes::record_links::{LinkChange, PlanTarget, Target};
 use crate::writes::stored_record::{StoredRecord, require_document};
+use crate::writes::superseded_records::{Successor, superseded_records};
 use crate::writes::transaction::check_version;
 
 /// The record that a change creates or updates.
@@ -141,10 +142,12 @@ impl Change for RecordChange {
             resolve_rank(context, kind, own, &mut fields, &mut notes).await?;
         }
         let links = self.links.find(context).await?;
+        let superseded = superseded_records(context, stored, &links).await?;
         Ok(Box::new(RecordPlan {
             record,
             fields,
             links,
+            superseded,
             notes,
             schema,
             if_version: self.if_version,
@@ -206,6 +209,8 @@ struct RecordPlan {
     record: PlanRecord,
     fields: RecordEdit,
     links: LinkChange<PlanTarget>,
+    /// The records that end if this one is valid.
+    superseded: Vec<Arc<DocumentMeta>>,
     /// Warnings.
     notes: Vec<String>,
     schema: Arc<RecordSchema>,
@@ -218,6 +223,7 @@ struct RecordPlan {
 impl ChangePlan for RecordPlan {
     fn read_set(&self) -> ReadSet {
         let mut reads = ReadSet::of_documents(self.links.reads());
+        reads.documents.extend(self.superseded.iter().map(|meta| meta.id.clone()));
         match &self.record {
             PlanRecord::NewItem(kind, _) => reads.sequences = vec![*kind],
             PlanRecord::NewEntity(kind, digits) => reads.documents.push(kind.document_id(digits)),
@@ -232,11 +238,16 @@ impl ChangePlan for RecordPlan {
 
     fn decide(&self, state: &mut CommitState<'_>) -> Result<Option<Decision>> {
         state.add_notes(self.notes.clone());
-        match &self.record {
-            PlanRecord::NewItem(kind, uid) => self.create_item(state, *kind, uid).map(Some),
-            PlanRecord::NewEntity(kind, digits) => self.create_entity(state, *kind, digits),
-            PlanRecord::Stored { .. } | PlanRecord::Created(_) => self.update(state).map(Some),
+        let decision = match &self.record {
+            PlanRecord::NewItem(kind, uid) => Some(self.create_item(state, *kind, uid)?),
+            PlanRecord::NewEntity(kind, digits) => self.create_entity(state, *kind, digits)?,
+            PlanRecord::Stored { .. } | PlanRecord::Created(_) => Some(self.update(state)?),
+        };
+        if let (Some(Decision { id, .. }), false) = (&decision, self.superseded.is_empty()) {
+            let (superseded, schema) = (self.superseded.clone(), Arc::clone(&self.schema));
+            state.report_successor(Successor { id: id.clone(), superseded, schema, at: self.at });
         }
+        Ok(decision)
     }
 }
 

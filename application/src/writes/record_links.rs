@@ -2,12 +2,14 @@
 //! documents.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use reqlore_domain::backlog::{Reference, RelationshipType};
+use reqlore_domain::backlog::{ItemKind, ItemMeta, Reference, Relationship, RelationshipType};
 use reqlore_domain::bounded_types::truncate_echo;
-use reqlore_domain::document::{Document, DocumentId};
+use reqlore_domain::document::{Document, DocumentId, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::records::edit::{LinkTarget, RecordEdit, RelationTargets, check_relation};
+use reqlore_domain::records::ended::SUPERSEDES;
 use reqlore_domain::records::tombstone::RecordRef;
 use reqlore_domain::timestamp::Timestamp;
 use schemars::JsonSchema;
@@ -47,17 +49,26 @@ impl LinkArguments {
                 Error::new(ErrorKind::InvalidArgument, format!("links: {shown:?} {problem}"))
                     .field("links")
             })?;
-            let mut targets = Vec::with_capacity(ids.len());
-            for id in ids {
-                targets.push(match names.find(&id, "links")? {
-                    Some(item) => Target::Created(item),
-                    None => Target::Address(id),
-                });
-            }
-            relations.push((relation, targets));
+            relations.push((relation, find_targets(ids, names, "links")?));
         }
         Ok(LinkChange::Relations(relations))
     }
+}
+
+/// The targets that an argument names by their IDs and by local names.
+pub(crate) fn find_targets(
+    ids: Vec<String>,
+    names: &LocalNames,
+    field: &str,
+) -> Result<Vec<Target>> {
+    let mut targets = Vec::with_capacity(ids.len());
+    for id in ids {
+        targets.push(match names.find(&id, field)? {
+            Some(item) => Target::Created(item),
+            None => Target::Address(id),
+        });
+    }
+    Ok(targets)
 }
 
 /// The target of a link, as an argument names it.
@@ -71,8 +82,8 @@ pub(crate) enum Target {
 
 /// A target that was looked up.
 pub(crate) enum PlanTarget {
-    /// The ID or reference as links spell it, and its document.
-    Stored(String, DocumentId),
+    /// The ID or reference as links spell it, its document, and the metadata of a record.
+    Stored(String, DocumentId, Option<Arc<DocumentMeta>>),
     Created(LocalItem),
 }
 
@@ -86,7 +97,7 @@ impl PlanTarget {
             }
             Target::Item(ItemTarget::Stored(reference)) => {
                 let meta = context.backlog().find_argument(*reference, field).await?;
-                return Ok(Self::Stored(reference.to_string(), meta.id.clone()));
+                return Ok(Self::Stored(reference.to_string(), meta.id.clone(), Some(meta)));
             }
             Target::Address(address) => address,
         };
@@ -100,7 +111,11 @@ impl PlanTarget {
             }
             _ => target.id().into_owned(),
         };
-        Ok(Self::Stored(id, target.document_id()))
+        let meta = match &target {
+            AddressTarget::Item(meta) | AddressTarget::Entity(meta) => Some(Arc::clone(meta)),
+            _ => None,
+        };
+        Ok(Self::Stored(id, target.document_id(), meta))
     }
 
     /// The ID or reference, and the newest document. Fails if it was deleted after it was found.
@@ -110,7 +125,7 @@ impl PlanTarget {
         field: &str,
     ) -> Result<(String, &'a Document)> {
         match self {
-            Self::Stored(name, id) => {
+            Self::Stored(name, id, _) => {
                 Ok((name.clone(), require_document(state.document(id), name, field)?))
             }
             Self::Created(item) => {
@@ -139,8 +154,12 @@ impl PlanTarget {
 
 /// The links that a change sets, with targets as given or looked up.
 pub(crate) enum LinkChange<T> {
-    /// Replaces the parent of an item. Contains the name of its argument.
-    Parent(Option<(&'static str, T)>),
+    /// Replaces the parent of an item, with the name of its argument, and the requirements that a
+    /// requirement supersedes.
+    Item {
+        parent: Option<(&'static str, T)>,
+        supersedes: Option<Vec<T>>,
+    },
     AddRelationship(RelationshipType, T),
     /// The target may be missing.
     RemoveRelationship(RelationshipType, Reference),
@@ -151,9 +170,21 @@ pub(crate) enum LinkChange<T> {
 impl<T> LinkChange<T> {
     pub(crate) fn is_empty(&self) -> bool {
         match self {
-            Self::Parent(parent) => parent.is_none(),
+            Self::Item { parent, supersedes } => parent.is_none() && supersedes.is_none(),
             Self::Relations(relations) => relations.is_empty(),
             _ => false,
+        }
+    }
+
+    /// The records that the record will supersede.
+    pub(crate) fn superseded(&self) -> &[T] {
+        match self {
+            Self::Item { supersedes: Some(targets), .. } => targets,
+            Self::Relations(relations) => {
+                let found = relations.iter().find(|(relation, _)| relation == SUPERSEDES);
+                found.map_or(&[], |(_, targets)| targets)
+            }
+            _ => &[],
         }
     }
 
@@ -170,11 +201,18 @@ impl<T> LinkChange<T> {
 impl LinkChange<Target> {
     pub(crate) async fn find(&self, context: PlanContext<'_>) -> Result<LinkChange<PlanTarget>> {
         Ok(match self {
-            Self::Parent(None) => LinkChange::Parent(None),
-            Self::Parent(Some((field, parent))) => {
-                let found = PlanTarget::find(context, parent, field).await?;
-                LinkChange::Parent(Some((*field, found)))
-            }
+            Self::Item { parent, supersedes } => LinkChange::Item {
+                parent: match parent {
+                    Some((field, parent)) => {
+                        Some((*field, PlanTarget::find(context, parent, field).await?))
+                    }
+                    None => None,
+                },
+                supersedes: match supersedes {
+                    Some(targets) => Some(find_all(context, targets, SUPERSEDES).await?),
+                    None => None,
+                },
+            },
             Self::AddRelationship(kind, target) => {
                 let found = PlanTarget::find(context, target, "target").await?;
                 LinkChange::AddRelationship(*kind, found)
@@ -185,11 +223,7 @@ impl LinkChange<Target> {
             Self::Relations(relations) => {
                 let mut links = Vec::with_capacity(relations.len());
                 for (relation, targets) in relations {
-                    let mut found = Vec::with_capacity(targets.len());
-                    for target in targets {
-                        found.push(PlanTarget::find(context, target, "links").await?);
-                    }
-                    links.push((relation.clone(), found));
+                    links.push((relation.clone(), find_all(context, targets, "links").await?));
                 }
                 LinkChange::Relations(links)
             }
@@ -197,17 +231,32 @@ impl LinkChange<Target> {
     }
 }
 
+async fn find_all(
+    context: PlanContext<'_>,
+    targets: &[Target],
+    field: &str,
+) -> Result<Vec<PlanTarget>> {
+    let mut found = Vec::with_capacity(targets.len());
+    for target in targets {
+        found.push(PlanTarget::find(context, target, field).await?);
+    }
+    Ok(found)
+}
+
 impl LinkChange<PlanTarget> {
     /// The stored targets.
     pub(crate) fn reads(&self) -> Vec<DocumentId> {
         let targets: Vec<&PlanTarget> = match self {
-            Self::Parent(parent) => parent.iter().map(|(_, parent)| parent).collect(),
+            Self::Item { parent, supersedes } => {
+                let parent = parent.iter().map(|(_, parent)| parent);
+                parent.chain(supersedes.iter().flatten()).collect()
+            }
             Self::AddRelationship(_, target) => vec![target],
             Self::RemoveRelationship(..) => Vec::new(),
             Self::Relations(links) => links.iter().flat_map(|(_, targets)| targets).collect(),
         };
         let stored = |target: &PlanTarget| match target {
-            PlanTarget::Stored(_, id) => Some(id.clone()),
+            PlanTarget::Stored(_, id, _) => Some(id.clone()),
             PlanTarget::Created(_) => None,
         };
         targets.into_iter().filter_map(stored).collect()
@@ -227,8 +276,13 @@ impl LinkChange<PlanTarget> {
             _ => None,
         };
         match (self, source) {
-            (Self::Parent(Some((field, parent))), _) => {
-                edit.parent = Some(parent.resolve_item(state, field)?.0);
+            (Self::Item { parent, supersedes }, _) => {
+                if let Some((field, parent)) = parent {
+                    edit.parent = Some(parent.resolve_item(state, field)?.0);
+                }
+                if let Some(targets) = supersedes {
+                    add_superseded(edit, state, targets, source.map(|(_, item)| item))?;
+                }
                 Ok(None)
             }
             (Self::AddRelationship(kind, target), Some((reference, item))) => {
@@ -253,6 +307,33 @@ impl LinkChange<PlanTarget> {
             _ => Ok(None),
         }
     }
+}
+
+/// Replaces the requirements that a requirement supersedes.
+fn add_superseded(
+    edit: &mut RecordEdit,
+    state: &CommitState<'_>,
+    targets: &[PlanTarget],
+    item: Option<&ItemMeta>,
+) -> Result<()> {
+    let kind = RelationshipType::Supersedes;
+    let mut relationships = item.map(|item| item.relationships.clone()).unwrap_or_default();
+    relationships.retain(|link| link.kind != kind);
+    for target in targets {
+        let (name, _) = target.resolve(state, SUPERSEDES)?;
+        let reference = Reference::parse(&name);
+        if reference.is_none_or(|target| target.kind != ItemKind::Requirement)
+            || reference == item.and_then(|item| item.reference)
+        {
+            let message = format!("{SUPERSEDES}: {name} is not another requirement; omit it");
+            return Err(Error::new(ErrorKind::Refused, message).field(SUPERSEDES).reference(name));
+        }
+        let (link, _) = target.resolve_item(state, SUPERSEDES)?;
+        relationships.push(Relationship { kind, target: link.reference });
+        edit.new_targets.push(link);
+    }
+    edit.relationships = Some(relationships);
+    Ok(())
 }
 
 /// The names of the targets of a relation of the document `own`.

@@ -164,10 +164,15 @@ named_enum! {
         RelatesTo = "relates_to",
         ConflictsWith = "conflicts_with",
         DerivesFrom = "derives_from",
+        Supersedes = "supersedes",
     }
 }
 
 impl RelationshipType {
+    /// The types that are set one by one. A record is created with those that it supersedes.
+    pub const SETTABLE: [Self; 5] =
+        [Self::DependsOn, Self::Blocks, Self::RelatesTo, Self::ConflictsWith, Self::DerivesFrom];
+
     /// True if it holds in both directions.
     pub fn is_mutual(self) -> bool {
         matches!(self, Self::RelatesTo | Self::ConflictsWith)
@@ -180,6 +185,7 @@ impl RelationshipType {
             Self::RelatesTo => "A change to one may affect the other",
             Self::ConflictsWith => "The two cannot both be met as written",
             Self::DerivesFrom => "The source refines a part of the target",
+            Self::Supersedes => "The source replaces the target, which has ended",
         }
     }
 }

@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 pub use crate::front_matter::body;
 pub use known_words::{similar_relation, usual_status};
 
-use crate::records::ended::is_ended;
 pub use crate::records::kinds::{EntityKind, is_entity_id};
 use crate::records::values::CustomValues;
 use crate::timestamp::Timestamp;
@@ -35,27 +34,6 @@ pub struct Entity {
     pub updated_at: Option<Timestamp>,
     /// The values of keys that may be custom fields.
     pub custom: CustomValues,
-}
-
-impl Entity {
-    /// True if this entity replaces the one with this id or document name. A draft, a proposal or
-    /// a rejected entity replaces nothing.
-    pub fn supersedes(&self, name: &str) -> bool {
-        let is_valid = !self.has_status(&["draft", "proposed", "rejected"]);
-        let mut links = self.links.iter().filter(|link| link.relation == "supersedes");
-        is_valid && links.any(|link| link.target == name)
-    }
-
-    /// True if the status says that the entity is no longer valid.
-    pub fn is_outdated(&self) -> bool {
-        self.status.as_deref().is_some_and(is_ended)
-    }
-
-    /// Compares the status in lower case.
-    pub fn has_status(&self, words: &[&str]) -> bool {
-        let status = self.status.as_ref().map(|status| status.trim().to_lowercase());
-        status.is_some_and(|status| words.contains(&status.as_str()))
-    }
 }
 
 /// An outgoing link.

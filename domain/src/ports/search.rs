@@ -72,7 +72,8 @@ pub trait SearchIndex: Send + Sync {
         position: Option<ChangePosition>,
     ) -> Result<()>;
 
-    /// The best items. Any text is a valid query.
+    /// The best items, those that have ended last unless the query names them. Any text is a valid
+    /// query.
     async fn search(&self, project: &ProjectKey, query: &SearchQuery) -> Result<SearchHits>;
 
     /// Compares these versions with those of the last checkpoint of this name, and stores them as

@@ -125,9 +125,17 @@ impl NewRecord<'_> {
             (FieldType::Id, _) => Some(self.id.into()),
             (FieldType::User, "creator_username" | "created_by") => Some(self.creator.into()),
             (FieldType::Time, "created_at") => Some(FieldValue::Time(self.created_at)),
+            (FieldType::Relationship(kind), _) => {
+                let relationships = self.fields.relationships.as_deref()?.iter();
+                let targets = relationships.filter(|link| link.kind == kind);
+                let targets: Vec<_> = targets.map(|link| link.target.to_string()).collect();
+                (!targets.is_empty()).then_some(FieldValue::List(targets))
+            }
             (FieldType::Suffixes, _) => {
-                let LinkTarget { reference, file_suffix } = self.fields.parent.as_ref()?;
-                Some(suffix_map(&[(*reference, file_suffix.clone()?)]))
+                let targets = self.fields.parent.iter().chain(&self.fields.new_targets);
+                let suffix = |to: &LinkTarget| Some((to.reference, to.file_suffix.clone()?));
+                let suffixes: Vec<_> = targets.filter_map(suffix).collect();
+                (!suffixes.is_empty()).then(|| suffix_map(&suffixes))
             }
             _ => self.fields.key_edit(field)?.value,
         }

@@ -186,7 +186,7 @@ const TAGS: RecordField = RecordField {
 };
 
 /// All built-in fields, in the order of files and forms.
-pub static FIELDS: [RecordField; 35] = [
+pub static FIELDS: [RecordField; 36] = [
     RecordField { of_entities: true, is_editable: false, ..field("id", "ID", FieldType::Id) },
     RecordField { of_entities: true, is_editable: false, ..field("type", "Kind", FieldType::Text) },
     RecordField {
@@ -255,6 +255,7 @@ pub static FIELDS: [RecordField; 35] = [
     relationship(RelationshipType::RelatesTo),
     relationship(RelationshipType::ConflictsWith),
     relationship(RelationshipType::DerivesFrom),
+    relationship(RelationshipType::Supersedes),
     RecordField { name: "creator", ..last("creator_username", FieldType::User) },
     last("created_at", FieldType::Time),
     last("updated_at", FieldType::Time),

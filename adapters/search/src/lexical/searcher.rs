@@ -121,7 +121,7 @@ impl LexicalSearcher {
     }
 
     /// The live records with a term.
-    pub(super) fn live_records(&self, term: &Term) -> tantivy::Result<Vec<DocAddress>> {
+    pub(crate) fn live_records(&self, term: &Term) -> tantivy::Result<Vec<DocAddress>> {
         let mut records = Vec::new();
         for (segment, reader) in (0..).zip(self.segment_readers()) {
             if let Some(postings) = read_postings(reader, term)? {

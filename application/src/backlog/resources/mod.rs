@@ -332,7 +332,7 @@ async fn collection_content(
             label.into_content(&type_list("requirement_types", &all))
         }
         CollectionContents::RelationshipTypes => {
-            let all = RelationshipType::ALL.map(|kind| (kind.name(), kind.description()));
+            let all = RelationshipType::SETTABLE.map(|kind| (kind.name(), kind.description()));
             label.into_content(&type_list("relationship_types", &all))
         }
     }

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::entry_line::{EntryLine, RULE};
+use crate::records::ended::{Freshness, stale_reason};
 
 /// The kind of a rule in data.
 pub const SECTION_REQUIREMENT: &str = "section_requirement";
@@ -25,6 +26,9 @@ pub struct DocumentLabel {
     /// ID of the successor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub superseded_by: Option<String>,
+    /// The reason why it is no longer valid.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stale: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
 }
@@ -48,11 +52,17 @@ impl DocumentLabel {
             title: Some(title.clone()),
             status: status.map(str::to_owned),
             superseded_by: None,
+            stale: status.and_then(|status| stale_reason(Some(status), None)),
             tags: tags.to_vec(),
         }
     }
 
-    /// Removes the parts that a caller does not want. The ID stays.
+    pub fn mark(&mut self, freshness: Freshness) {
+        self.superseded_by = freshness.superseded_by;
+        self.stale = stale_reason(self.status.as_deref(), self.superseded_by.as_deref());
+    }
+
+    /// Removes the parts that a caller does not want. The ID stays, and the mark of an ended one.
     pub fn keep(&mut self, has: impl Fn(&str) -> bool) {
         if !has("kind") {
             self.kind.clear();
@@ -80,11 +90,8 @@ impl DocumentLabel {
                 SECTION_REQUIREMENT => Some(RULE),
                 kind => Some(kind),
             },
-            // The successor says it too.
-            status: self.status.as_deref().filter(|status| {
-                !status.is_empty() && (*status != "superseded" || self.superseded_by.is_none())
-            }),
-            superseded_by: self.superseded_by.as_deref(),
+            status: self.status.as_deref(),
+            stale: self.stale.as_deref(),
             title: self.title.as_deref(),
             tags: &self.tags,
             ..EntryLine::default()
@@ -104,9 +111,12 @@ mod tests {
             kind: "decision".to_owned(),
             title: Some("Files\nfirst".to_owned()),
             status: Some("accepted".to_owned()),
-            superseded_by: Some("dec-aaaaaa".to_owned()),
+            superseded_by: None,
+            stale: None,
             tags: vec!["storage".to_owned(), "git".to_owned()],
         };
+        let superseded_by = Some("dec-aaaaaa".to_owned());
+        label.mark(Freshness { superseded_by });
         assert_eq!(
             label.text_with("blocks"),
             "dec-1d2c8f (blocks; decision, accepted, superseded by dec-aaaaaa): \
@@ -116,6 +126,13 @@ mod tests {
         label.keep(|key| ["kind", "status", "superseded_by"].contains(&key));
         assert_eq!(label.text(), "dec-1d2c8f (decision, superseded by dec-aaaaaa)");
         label.keep(|_| false);
+        assert_eq!(label.text(), "dec-1d2c8f (superseded by dec-aaaaaa)");
+        label.mark(Freshness::default());
         assert_eq!(label.text(), "dec-1d2c8f");
+        label.status = Some("Rejected".to_owned());
+        label.mark(Freshness::default());
+        assert_eq!(label.text(), "dec-1d2c8f (Rejected)");
+        label.keep(|_| false);
+        assert_eq!(label.text(), "dec-1d2c8f (rejected)");
     }
 }

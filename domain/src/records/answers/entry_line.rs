@@ -16,8 +16,8 @@ pub struct EntryLine<'a> {
     pub attribute: Option<&'a str>,
     pub kind: Option<&'a str>,
     pub status: Option<&'a str>,
-    /// ID of the successor.
-    pub superseded_by: Option<&'a str>,
+    /// The reason why the document is no longer valid.
+    pub stale: Option<&'a str>,
     pub priority: Option<u8>,
     pub type_name: Option<&'a str>,
     pub title: Option<&'a str>,
@@ -48,8 +48,14 @@ impl EntryLine<'_> {
     pub fn render(&self) -> String {
         let mut labels: Vec<String> = Vec::new();
         labels.extend(self.kind.map(|kind| encode_line(kind).into_owned()));
-        labels.extend(self.status.map(|status| encode_line(status).into_owned()));
-        labels.extend(self.superseded_by.map(|id| format!("superseded by {}", encode_id(id))));
+        let says =
+            |text: &str| self.status.is_some_and(|one| one.trim().eq_ignore_ascii_case(text));
+        let stale = self.stale.filter(|stale| !says(stale));
+        // "superseded by dec-9c01aa" says it too.
+        let status = self.status.filter(|_| stale.is_none() || !says("superseded"));
+        for text in [status, stale].into_iter().flatten().filter(|text| !text.is_empty()) {
+            labels.push(encode_line(text).into_owned());
+        }
         labels.extend(self.priority.map(priority_label));
         labels.extend(self.type_name.map(|name| encode_line(name).into_owned()));
         let mut groups = vec![encode_line(self.attribute.unwrap_or_default()).into_owned()];

@@ -43,6 +43,10 @@ pub struct SearchResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub superseded_by: Option<String>,
+    /// The reason why it is no longer valid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub stale: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
     #[schemars(required, extend("type" = ["number", "null"]))]

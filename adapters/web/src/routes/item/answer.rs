@@ -31,7 +31,7 @@ impl LinkGroup {
     }
 
     pub(crate) fn is_relationship(&self) -> bool {
-        let mut types = RelationshipType::ALL.into_iter();
+        let mut types = RelationshipType::SETTABLE.into_iter();
         !self.is_incoming && types.any(|known| known.name() == self.relation)
     }
 }

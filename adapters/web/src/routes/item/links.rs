@@ -49,7 +49,7 @@ async fn links_page(session: &PageSession, id: &str) -> Result<LinksPage, PageEr
         header: ItemHeader::new(&frame, &answer, parents, ItemTab::Links),
         groups: link_groups(&answer),
         hidden_links: hidden_links(&answer),
-        types: RelationshipType::ALL,
+        types: RelationshipType::SETTABLE,
         relation: String::new(),
         target: String::new(),
         error: String::new(),

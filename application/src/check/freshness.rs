@@ -1,0 +1,82 @@
+//! The part of `reqlore check` that examines which records have ended.
+
+use std::sync::Arc;
+
+use reqlore_domain::backlog::{ItemKind, Status};
+use reqlore_domain::diagnostic::Diagnostic;
+use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
+use reqlore_domain::error::Result;
+use reqlore_domain::identity::Caller;
+use reqlore_domain::ports::documents::read_all;
+use reqlore_domain::ports::project_resolver::Toolset;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::ended::{SUPERSEDES, Successions, is_ended};
+
+use super::finding::CheckFinding;
+use super::line_containing;
+use crate::documents::get_one;
+use crate::ports::ApplicationPorts;
+
+/// Finds records that supersede each other, and those whose status does not tell that another
+/// record has ended them.
+pub(super) async fn check_freshness(
+    ports: &ApplicationPorts,
+    caller: &Caller,
+) -> Result<Vec<CheckFinding>> {
+    let mut projects: Vec<ProjectKey> = Vec::new();
+    for toolset in [Toolset::Backlog, Toolset::Knowledge] {
+        let project = ports.projects.resolve(caller, None, toolset).await?;
+        if !projects.contains(&project) {
+            projects.push(project);
+        }
+    }
+    let mut findings = Vec::new();
+    for project in &projects {
+        let mut metas = Vec::new();
+        for kind in [DocumentKind::Item(ItemKind::Requirement), DocumentKind::Entity] {
+            metas.extend(read_all(&*ports.documents, project, kind).await?.0);
+        }
+        let successions = Successions::from_metadata(&metas);
+        for meta in &metas {
+            let Some((word, message)) = succession_problem(&successions, &metas, meta) else {
+                continue;
+            };
+            let document = get_one(&*ports.documents, project, &meta.id).await?;
+            let text = document.as_ref().and_then(|document| document.text().ok()).unwrap_or("");
+            let diagnostic = Diagnostic::new(line_containing(text, word), message);
+            findings.push(CheckFinding::new(&meta.id, diagnostic));
+        }
+    }
+    Ok(findings)
+}
+
+/// The problem, and a word of its line.
+fn succession_problem(
+    successions: &Successions,
+    metas: &[Arc<DocumentMeta>],
+    meta: &DocumentMeta,
+) -> Option<(&'static str, String)> {
+    let name = |id: &DocumentId| {
+        let named = metas.iter().find(|meta| meta.id == *id).and_then(|meta| meta.reference());
+        named.map_or_else(|| id.name.clone(), |name| name.into_owned())
+    };
+    if let Some(rival) = successions.rival(&meta.id) {
+        let rival = name(rival);
+        let message =
+            format!("it and {rival} supersede each other, so both are valid; remove one link");
+        return Some((SUPERSEDES, message));
+    }
+    let successor = successions.successor(&meta.id)?;
+    let (status, wanted) = match (&meta.item, &meta.entity) {
+        (Some(item), _) => (item.status.as_ref().map(Status::name), Status::Obsolete.name()),
+        (None, entity) => (entity.as_ref().and_then(|one| one.status.as_deref()), "superseded"),
+    };
+    if status.is_some_and(is_ended) {
+        return None;
+    }
+    let (status, successor) = (status.unwrap_or("missing"), name(successor));
+    let message = format!(
+        "the status is {status}, but {successor} supersedes it; set the status to {wanted}"
+    );
+    Some(("status", message))
+}
