@@ -79,6 +79,7 @@ pub(crate) fn ports_over(
         clock: Arc::new(SystemClock),
         ids: Arc::new(RandomIds),
         idempotency: Arc::clone(store) as _,
+        claims: Arc::clone(store) as _,
         audit: is_audited.then(|| Arc::clone(store) as _),
         users: None,
         progress: Arc::new(ProgressDisplay::in_log()),

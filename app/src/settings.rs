@@ -244,7 +244,7 @@ const SETTINGS: [Setting; 25] = [
         "toolsets",
         "sections,backlog,docsets,knowledge",
         "Toolsets to serve, separated by commas: `sections`, `backlog`, `docsets`, \
-         `knowledge`. `core` lists ten tools that read and write sections, items and entities, for \
+         `knowledge`. `core` lists twelve tools that read and write sections, items and entities, for \
          clients that load every schema; `core,docsets` adds documentation.",
     )
     .with_flag("--toolsets")
@@ -445,7 +445,7 @@ pub(crate) struct SettingFlags {
     #[arg(long, global = true)]
     pub(crate) no_web: bool,
 
-    /// Toolsets to serve: sections,backlog,docsets,knowledge; core lists ten tools
+    /// Toolsets to serve: sections,backlog,docsets,knowledge; core lists twelve tools
     #[arg(long, global = true, value_name = "LIST")]
     pub(crate) toolsets: Option<String>,
 

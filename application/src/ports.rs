@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::audit::AuditLog;
+use reqlore_domain::ports::claims::ClaimStore;
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::{DocumentRepository, ReadScope};
 use reqlore_domain::ports::history::DocumentHistory;
@@ -36,6 +37,7 @@ pub struct ApplicationPorts {
     pub ids: Arc<dyn IdGenerator>,
     /// Stored answers of writes with an idempotency key.
     pub idempotency: Arc<dyn IdempotencyStore>,
+    pub claims: Arc<dyn ClaimStore>,
     /// `None` turns the audit log off.
     pub audit: Option<Arc<dyn AuditLog>>,
     /// The valid assignees of items. `None` on stdio: any name is valid.

@@ -59,6 +59,7 @@ pub(crate) fn application(
         clock: Arc::new(now),
         ids: Arc::new(CountedIds::default()),
         idempotency: answers,
+        claims: Arc::new(memory_store()),
         audit: None,
         users: None,
         progress: Arc::new(NoProgress),

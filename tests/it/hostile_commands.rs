@@ -83,6 +83,7 @@ pub(crate) fn command_calls(command: &str) -> Vec<Vec<String>> {
             with("undo", &file_name()),
             with("undo", &hostile()),
         ],
+        "unclaim" => vec![words("unclaim US-001"), with("unclaim", &hostile())],
         "restore-item" => vec![
             with("restore-item EP-001 --version", &hostile()),
             with("restore-item --version 12345678", &hostile()),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::storage_health::DatabaseStatistics;
+use reqlore_domain::timestamp::Timestamp;
 
 use crate::error::busy;
 use crate::row::{RowChange, RowQuery, TableRow};
@@ -57,6 +58,11 @@ pub trait Database: RowSource + fmt::Debug + 'static {
     /// is needed is faster, and the answer of a commit can be lost.
     fn is_remote(&self) -> bool {
         false
+    }
+
+    /// The time of a database on a server; `None` if its clients have one clock.
+    async fn current_time(&self) -> StoreResult<Option<Timestamp>> {
+        Ok(None)
     }
 
     fn health(&self) -> DatabaseHealth {

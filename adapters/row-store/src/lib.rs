@@ -27,11 +27,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead};
+use reqlore_domain::backlog::claim::{Claim, ClaimChange, ClaimDecision};
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::idempotency::IdempotencyRecord;
 use reqlore_domain::identity::{Token, TokenId, TokenOwner, User};
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
+use reqlore_domain::ports::claims::{ClaimReach, ClaimStore};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, CommitRequest, CommitResult, DocumentFilter, DocumentRepository, MetadataPage,
     Refresh, StoreError, StoreResult, scan_records,
@@ -377,5 +379,30 @@ impl IdempotencyStore for RowStore {
     async fn expire_records(&self, before: Timestamp) -> StoreResult<()> {
         while self.write(move |engine| engine.expire_records(before)).await? == STEP_ROWS {}
         Ok(())
+    }
+}
+
+#[async_trait]
+impl ClaimStore for RowStore {
+    async fn live_claims(&self, project: &ProjectKey, now: Timestamp) -> StoreResult<Vec<Claim>> {
+        let mut claims = self.recorded(team::claims(self, project).await)?;
+        if !claims.is_empty() {
+            let now = self.database.current_time().await?.unwrap_or(now);
+            claims.retain(|claim| claim.is_live(now));
+        }
+        Ok(claims)
+    }
+
+    async fn change_claim(
+        &self,
+        project: &ProjectKey,
+        change: ClaimChange,
+    ) -> StoreResult<(ClaimDecision, ClaimReach)> {
+        // Asked before the transaction: an earlier time keeps a claim that just ended, never more.
+        let now = self.database.current_time().await?.unwrap_or(change.at);
+        let project = project.clone();
+        let work =
+            move |engine: &mut GroupWriterEngine| engine.change_claim(&project, &change, now);
+        Ok((self.write(work).await?, ClaimReach::Server))
     }
 }

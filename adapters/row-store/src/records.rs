@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use reqlore_domain::audit_log::{AuditRow, ChainHead, RowHash};
+use reqlore_domain::backlog::claim::Claim;
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::idempotency::IdempotencyRecord;
 use reqlore_domain::identity::{Token, User};
@@ -498,6 +499,23 @@ pub(crate) fn decode_record(row: &TableRow) -> StoreResult<IdempotencyRecord> {
     let mut reader = RowReader::new(row, "an idempotency record").after(2);
     let record: IdempotencyRecord = from_json(reader.text()?, "an idempotency record")?;
     Ok(IdempotencyRecord { answer: reader.optional_text()?.map(Into::into), ..record })
+}
+
+pub(crate) fn encode_claim(project: &ProjectKey, claim: &Claim) -> TableRow {
+    let Claim { story, id, holder, until } = claim;
+    let key = claim_row_key(project, story);
+    key.with(&[id.into(), holder.into(), until.0.into()])
+}
+
+pub(crate) fn claim_row_key(project: &ProjectKey, story: &str) -> RowKey {
+    project_key(project).with(&[(&*key_text(story)).into()])
+}
+
+pub(crate) fn decode_claim(row: &TableRow) -> StoreResult<Claim> {
+    let mut reader = RowReader::new(row, "a claim").after(1);
+    let mut text = || reader.text().map(str::to_owned);
+    let (story, id, holder) = (text()?, text()?, text()?);
+    Ok(Claim { story, id, holder, until: Timestamp(reader.integer()?) })
 }
 
 fn to_json(value: &impl serde::Serialize) -> StoreResult<String> {

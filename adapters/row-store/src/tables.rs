@@ -342,6 +342,15 @@ pub static IDEMPOTENCY: Table = table("idempotency", 1)
     ])
     .with_indexes(&[index("idempotency_by_age", &["at"], None)]);
 
+/// Claims of stories. One that has ended is removed by the next change of a claim.
+pub static CLAIMS: Table = table("claims", 2).with_columns(&[
+    PROJECT,
+    column("story", Text),
+    column("claim", Text),
+    column("holder", Text),
+    column("until", Integer),
+]);
+
 /// Commits whose files, outside of the database, may not be replaced yet.
 pub static PENDING: Table = table("pending", 1).with_columns(&[
     column("id", Integer),
@@ -353,9 +362,10 @@ pub static PENDING: Table = table("pending", 1).with_columns(&[
 ]);
 
 /// The tables of a database for documents in files.
-pub static TEAM_TABLES: [&Table; 6] = [&STORE, &USERS, &TOKENS, &AUDIT, &IDEMPOTENCY, &PENDING];
+pub static TEAM_TABLES: [&Table; 7] =
+    [&STORE, &USERS, &TOKENS, &AUDIT, &IDEMPOTENCY, &CLAIMS, &PENDING];
 
-pub static TABLES: [&Table; 18] = [
+pub static TABLES: [&Table; 19] = [
     &STORE,
     &SERVER_GROUPS,
     &PROJECTS,
@@ -374,4 +384,5 @@ pub static TABLES: [&Table; 18] = [
     &TOKENS,
     &AUDIT,
     &IDEMPOTENCY,
+    &CLAIMS,
 ];

@@ -41,7 +41,7 @@ mod unread_files;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
@@ -123,6 +123,7 @@ impl FsStore {
             git_permits: Semaphore::new(MAX_CONCURRENT_HISTORIES),
             sparse_checkouts: SparseCheckouts::default(),
             team,
+            claims: Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
     }

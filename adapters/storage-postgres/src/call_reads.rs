@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use reqlore_domain::ports::documents::{ReadCall, StoreResult};
+use reqlore_domain::timestamp::Timestamp;
 use reqlore_row_store::database::{Database, DatabaseHealth, RowSource, WriteSession};
 use reqlore_row_store::row::{RowKey, RowQuery, TableRow};
 use reqlore_row_store::tables::{
@@ -209,6 +210,10 @@ impl Database for CallReads {
 
     fn is_remote(&self) -> bool {
         self.database.is_remote()
+    }
+
+    async fn current_time(&self) -> StoreResult<Option<Timestamp>> {
+        self.database.current_time().await
     }
 
     fn open_session(&self) -> Box<dyn WriteSession> {

@@ -10,9 +10,9 @@ use std::thread::JoinHandle;
 
 use reqlore_group_commit::catch_panic;
 use reqlore_row_store::tables::{
-    AUDIT, BODIES, COUNTS, DOCUMENTS, FIELD_VALUES, HISTORY, IDEMPOTENCY, ITEM_COUNTS, ITEM_FIELDS,
-    LINKS, PENDING, PROJECTS, SEQUENCES, SERVER_GROUPS, STORE, TEXTS, TOKENS, Table, USERS,
-    WRITERS,
+    AUDIT, BODIES, CLAIMS, COUNTS, DOCUMENTS, FIELD_VALUES, HISTORY, IDEMPOTENCY, ITEM_COUNTS,
+    ITEM_FIELDS, LINKS, PENDING, PROJECTS, SEQUENCES, SERVER_GROUPS, STORE, TEXTS, TOKENS, Table,
+    USERS, WRITERS,
 };
 use rusqlite::{Connection, InterruptHandle};
 
@@ -39,6 +39,7 @@ const STAGES: [(CheckStage, &[&Table]); 5] = [
             &COUNTS,
             &USERS,
             &TOKENS,
+            &CLAIMS,
             &PENDING,
         ],
     ),

@@ -5,7 +5,7 @@ use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error::Error;
 use reqlore_domain::ports::service::RenderedAnswer;
 use reqlore_domain::records::answers::links::{EntityGraph, RelationLinks};
-use reqlore_domain::records::fields::{FieldType, find_field};
+use reqlore_domain::records::fields::{FieldType, find_field, relationship_types};
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use serde_json::{Map, json};
 
@@ -21,11 +21,11 @@ pub(crate) const UNLINK_EXAMPLE: &str = "Example:\n  reqlore unlink REQ-002 depe
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct LinkOptions {
-    /// The source: a requirement, an entity, or for `link` any item with a parent
+    /// The source: a requirement or story, an entity, or for `link` any item with a parent
     #[arg(value_name = "A", add = super::complete::all_ids())]
     source: String,
-    /// Of requirements: depends_on, blocks, relates_to, conflicts_with or derives_from. Of
-    /// entities: any word. `reqlore link A parent B` moves an item
+    /// Of requirements: depends_on, blocks, relates_to, conflicts_with or derives_from. Of stories:
+    /// depends_on or blocks. Of entities: any word. `reqlore link A parent B` moves an item
     relation: String,
     /// The target
     #[arg(value_name = "B", add = super::complete::all_ids())]
@@ -91,17 +91,19 @@ fn relationship_request(
     target: &str,
 ) -> Result<ToolRequest> {
     let id = encode_id(&source.id);
-    if source.kind != WritableKind::Item(ItemKind::Requirement) {
+    let has_types = |kind: &ItemKind| !relationship_types(*kind).is_empty();
+    if !matches!(&source.kind, WritableKind::Item(kind) if has_types(kind)) {
         let noun = source.kind.noun();
         return Err(CommandError::failure(format!(
-            "{id}: this {noun} has no relationships; only requirements and entities do"
+            "{id}: this {noun} has no relationships; only requirements, stories and entities do"
         )));
     }
     if Reference::parse(&link_key(target)).is_none() {
         let target = encode_line(truncate_echo(target));
         return Err(CommandError::failure(format!(
-            "{id}: requirements relate to requirements only; use `reqlore link {target} RELATION \
-             {id}` for an entity"
+            "{id}: a {} relates to another one only; use `reqlore link {target} RELATION \
+             {id}` for an entity",
+            source.kind.noun()
         )));
     }
     let request = ToolRequest::new(tool).with("source", &*source.id);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use reqlore_domain::backlog::{ItemKind, Priority};
+use reqlore_domain::records::answers::claims::ClaimView;
 use reqlore_domain::records::answers::entry_line::{custom_text, custom_value};
 use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
 use reqlore_domain::records::answers::sections::Instructions;
@@ -22,11 +23,12 @@ use crate::commands::output::print_json;
 use crate::config::AppConfig;
 use crate::exit::{CommandError, Result};
 
-/// The largest page of `list_items`.
-const PAGE_ITEMS: u32 = 1_000;
+/// The tools that list items, with their largest pages.
+pub(crate) const LIST_ITEMS: (&str, u32) = ("list_items", 1_000);
+const LIST_READY: (&str, u32) = ("list_ready", 100);
 /// A column of the table: its heading, and the text of a cell.
 type Column = (&'static str, fn(&ListedItem) -> String);
-const COLUMNS: [Column; 11] = [
+const COLUMNS: [Column; 12] = [
     ("ID", |item| item.reference_id.clone()),
     ("KIND", |item| item.kind.clone()),
     ("STATUS", |item| item.status.clone().unwrap_or_default()),
@@ -35,15 +37,16 @@ const COLUMNS: [Column; 11] = [
     ("DONE", progress_text),
     ("PARENT", |item| item.parent.clone().unwrap_or_default()),
     ("ASSIGNEE", |item| item.assignee_username.clone().unwrap_or_default()),
+    ("CLAIM", |item| item.claim.as_ref().map(ClaimView::text).unwrap_or_default()),
     ("TAGS", |item| item.tags.join(", ")),
     ("UPDATED", |item| item.updated_at.iter().flat_map(|time| time.split('T')).take(1).collect()),
     ("TITLE", |item| item.title.clone()),
 ];
 /// The index of the first column of a custom field.
-const CUSTOM_COLUMN: usize = 9;
+const CUSTOM_COLUMN: usize = 10;
 /// The columns that a narrow terminal leaves out, the first one first.
-const OPTIONAL: [&str; 8] =
-    ["UPDATED", "TAGS", "TYPE", "KIND", "ASSIGNEE", "PARENT", "PRIORITY", "DONE"];
+const OPTIONAL: [&str; 9] =
+    ["UPDATED", "TAGS", "CLAIM", "TYPE", "KIND", "ASSIGNEE", "PARENT", "PRIORITY", "DONE"];
 
 /// A kind that commands list: one of [`KINDS`], all entities, or sections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,6 +165,12 @@ pub(crate) struct ListOptions {
         hide_possible_values = true
     )]
     named_kind: Option<ListKind>,
+    /// Only stories that can be begun: they wait for no other one, and nobody else has them
+    #[arg(long, conflicts_with_all = [
+        "kind", "named_kind", "sort", "status", "story", "tags", "priority", "requirement_type",
+        "text", "updated_since", "fields",
+    ])]
+    ready: bool,
     /// Order: priority, updated, reference, title, status, assignee or a custom field; -updated:
     /// newest first
     #[arg(long, value_name = "ORDER", allow_hyphen_values = true)]
@@ -197,6 +206,7 @@ impl ListOptions {
     fn kind(&self) -> ListKind {
         let FilterOptions { epic, story, .. } = &self.filters;
         self.named_kind.or(self.kind).unwrap_or(ListKind::of_item(match (story, epic) {
+            _ if self.ready => ItemKind::UserStory,
             (Some(_), _) => ItemKind::Requirement,
             (None, Some(_)) => ItemKind::UserStory,
             (None, None) => ItemKind::Epic,
@@ -220,7 +230,16 @@ pub(crate) fn run(config: &AppConfig, options: &ListOptions) -> Result<u8> {
             return Err(CommandError::usage_error(message));
         }
         SECTIONS => list_sections(&client, options.limit)?,
-        _ => fetch_items(&client, arguments, options.limit)?,
+        _ if options.ready => {
+            let FilterOptions { epic, assignee, .. } = &options.filters;
+            let mut arguments = json!({ "epic": epic, "assignee": assignee });
+            // `none` lists the stories without an assignee only.
+            if assignee.as_ref().is_some_and(|name| name.eq_ignore_ascii_case("none")) {
+                arguments["assignee"] = json!("");
+            }
+            fetch_items(&client, LIST_READY, arguments, options.limit)?
+        }
+        _ => fetch_items(&client, LIST_ITEMS, arguments, options.limit)?,
     };
     let schema = match kind {
         SECTIONS => RecordSchema::default(),
@@ -252,10 +271,11 @@ pub(crate) fn run(config: &AppConfig, options: &ListOptions) -> Result<u8> {
     screen.print(&text)
 }
 
-/// Reads pages of `list_items` until the end, or until `limit` items. The answer is that of one
+/// Reads pages of a tool until the end, or until `limit` items. The answer is that of one
 /// page.
 pub(crate) fn fetch_items(
     client: &ToolClient,
+    (tool, page_items): (&str, u32),
     mut arguments: Value,
     limit: Option<u32>,
 ) -> Result<ListPage> {
@@ -263,8 +283,8 @@ pub(crate) fn fetch_items(
     let mut items = Vec::new();
     loop {
         let missing = limit.saturating_sub(u32::try_from(items.len()).unwrap_or(u32::MAX));
-        arguments["limit"] = json!(missing.min(PAGE_ITEMS));
-        let mut page: ListPage = client.call("list_items", arguments.clone())?;
+        arguments["limit"] = json!(missing.min(page_items));
+        let mut page: ListPage = client.call(tool, arguments.clone())?;
         items.append(&mut page.items);
         match page.next_cursor.take() {
             Some(cursor) if items.len() < limit as usize => arguments["cursor"] = json!(cursor),

@@ -38,6 +38,7 @@ pub(crate) mod token;
 mod tool_client;
 pub(crate) mod transfer;
 pub(crate) mod tree;
+pub(crate) mod unclaim;
 pub(crate) mod undo;
 mod untrusted_text;
 pub(crate) mod user;
@@ -120,6 +121,8 @@ pub(crate) enum ConfiguredCommand {
     Undo(undo::UndoOptions),
     /// Restore any version of an item, entity, section or rule
     RestoreItem(undo::RestoreItemOptions),
+    /// End the claim of a story, whoever holds it
+    Unclaim(unclaim::UnclaimOptions),
     /// Report problems in the project's documents; exits 1 if there are any
     Check(check::CheckOptions),
     /// Show the versions of a document, one of them, or the difference of two
@@ -180,6 +183,7 @@ impl ConfiguredCommand {
                 | Self::Delete(_)
                 | Self::Undo(_)
                 | Self::RestoreItem(_)
+                | Self::Unclaim(_)
         )
     }
 

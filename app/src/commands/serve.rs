@@ -91,6 +91,7 @@ fn serve_http(config: &AppConfig, http: &config::HttpSettings) -> Result<u8> {
     ports.history = metrics.measured_store(ports.history);
     ports.search = metrics.measured_search(ports.search);
     ports.idempotency = metrics.measured_store(ports.idempotency);
+    ports.claims = metrics.measured_store(ports.claims);
     ports.audit = ports.audit.map(|audit| metrics.measured_store(audit) as _);
     let identities: Arc<dyn IdentityRepository> = Arc::clone(&store) as _;
     let identities: Arc<dyn IdentityRepository> = metrics.measured_store(identities);

@@ -1,5 +1,6 @@
 //! `reqlore show`: shows a document with its fields, children, and links in both directions.
 
+use reqlore_domain::records::answers::claims::ClaimView;
 use reqlore_domain::records::answers::details::{ItemDetails, ItemView, LinkEnd};
 use reqlore_domain::records::schema::RecordSchema;
 use serde_json::json;
@@ -78,6 +79,7 @@ fn field_lines(item: &ItemView, schema: &RecordSchema) -> Vec<String> {
         facts.push(priority_name(item.priority()).to_owned());
         facts.extend(item.type_name().map(str::to_owned));
         facts.extend(item.assignee().map(|name| format!("assigned to {name}")));
+        facts.extend(record.claim.as_ref().map(ClaimView::text));
         origin.push(format!("created {} by {}", record.created_at, record.creator_username));
         origin.push(format!("changed {}", record.updated_at));
     }

@@ -8,7 +8,7 @@ use reqlore_domain::records::answers::lists::ListedItem;
 use serde::Serialize;
 use serde_json::json;
 
-use super::list::{fetch_items, progress_text};
+use super::list::{LIST_ITEMS, fetch_items, progress_text};
 use super::output::{OutputScreen, TextStyle, clean_line, truncate};
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
 use crate::commands::output::print_json;
@@ -80,7 +80,7 @@ fn read_tree(client: &ToolClient, options: &TreeOptions) -> Result<Vec<TreeNode>
             Some((argument, id)) => arguments[argument] = json!(id),
             None => {}
         }
-        for item in fetch_items(client, arguments, None)?.items {
+        for item in fetch_items(client, LIST_ITEMS, arguments, None)?.items {
             let is_other_root = filter
                 .as_ref()
                 .is_some_and(|(argument, id)| *argument == kind && item.reference_id != *id);

@@ -31,7 +31,8 @@ pub(crate) struct ReferenceArgument<const FIRST: usize, const END: usize>(
 
 pub(crate) type EpicRef = ReferenceArgument<0, 1>;
 pub(crate) type UserStoryRef = ReferenceArgument<1, 2>;
-pub(crate) type RequirementRef = ReferenceArgument<2, 3>;
+/// An item that can have relationships.
+pub(crate) type RelatedRef = ReferenceArgument<1, 3>;
 /// A reference of a kind that only the tool knows.
 pub(crate) type AnyItemRef = ReferenceArgument<0, { ItemKind::ALL.len() }>;
 

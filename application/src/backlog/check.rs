@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use reqlore_domain::backlog::reference::{ParsedReference, file_suffix};
+use reqlore_domain::backlog::story_waits::StoryWaits;
 use reqlore_domain::backlog::{ItemMeta, Reference};
 use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
@@ -17,8 +18,10 @@ use reqlore_domain::ports::record_list::UnreadFile;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::edit::LinkTarget;
 use reqlore_domain::records::parse::find_argument_keys;
+use reqlore_domain::records::schema::RecordSchema;
 
 use super::item_lookup::{self, item_meta};
+use super::list_ready::cycle_text;
 use crate::check::finding::CheckFinding;
 use crate::documents::get_one;
 use crate::ports::ApplicationPorts;
@@ -55,6 +58,7 @@ pub(crate) async fn check(
         let UnreadFile { path, reason, .. } = file;
         findings.push(CheckFinding::of_file(path.clone(), reason.clone()));
     }
+    index.check_waits(&schema, &mut findings);
     // The links of a deleted item are not checked, so its text is not needed.
     for tombstone in &index.tombstones {
         index.check_document(tombstone, "", &mut findings);
@@ -165,6 +169,27 @@ impl ReferenceIndex {
             }
         }
         Ok(index)
+    }
+
+    /// Adds stories that wait for each other, and those that depend on a dropped one.
+    fn check_waits(&self, schema: &RecordSchema, findings: &mut Vec<CheckFinding>) {
+        let items = self.items.iter().filter_map(|meta| item_meta(meta));
+        let waits = StoryWaits::of_items(items, schema);
+        let mut add = |story: Reference, message: String| {
+            for meta in metas_of(&self.items_by_reference, story) {
+                let diagnostic = Diagnostic::new(None, message.clone());
+                findings.push(CheckFinding::new(&meta.id, diagnostic));
+            }
+        };
+        for cycle in waits.cycles() {
+            let Some(first) = cycle.first() else { continue };
+            let names: Vec<String> = cycle.iter().map(Reference::to_string).collect();
+            let cycle = cycle_text(&names);
+            add(*first, format!("{cycle} wait for each other; remove a dependency"));
+        }
+        for (story, other) in waits.dropped() {
+            add(story, format!("{story} depends on {other}, which was dropped; change it"));
+        }
     }
 
     /// Describes a target that no item has; `None` if an item has it.

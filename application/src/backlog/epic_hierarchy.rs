@@ -183,11 +183,9 @@ pub(super) async fn read_hierarchy(
         (ItemKind::UserStory, ItemKind::Requirement, ItemKind::AcceptanceCriteria);
     let stories = backlog.children_by_parent(&[reference], story, &mut warnings).await?.concat();
     warnings.add_diagnostics(&stories);
-    for meta in stories {
-        let reference = item_lookup::item_meta(&meta).and_then(|item| item.reference);
-        if let (Some(reference), Some(summary)) =
-            (reference, ItemSummary::from_meta(&meta, &schema))
-        {
+    let read = item_view::read_summaries(backlog, &schema, &stories).await?;
+    for (meta, summary) in stories.iter().zip(read) {
+        if let Some(reference) = item_lookup::item_meta(meta).and_then(|item| item.reference) {
             references.push(reference);
             summaries.push(summary);
         }

@@ -368,7 +368,9 @@ fn record_lines(record: &ItemRecord, show: &ShowKeys<ItemKeys>) -> Vec<String> {
         ("project", "Project", Some(&*record.project).filter(|_| !is_default)),
     ];
     let heading = heading_line(&record.reference_id, &record.title, &record.version, show);
-    vec![heading, field_line(&fields, show), custom_line(&record.fields, show)]
+    let claim = record.claim.as_ref().map(|claim| encode_line(&claim.text()).into_owned());
+    let claim = claim.map(|claim| format!("C{}", &claim[1..])).unwrap_or_default();
+    vec![heading, field_line(&fields, show), claim, custom_line(&record.fields, show)]
 }
 
 fn other_lines(item: &OtherItem, show: &ShowKeys<ItemKeys>) -> Vec<String> {

@@ -11,6 +11,7 @@ use reqlore_domain::records::answers::items::{
 use reqlore_domain::records::answers::links::LinkList;
 use reqlore_domain::records::schema::RecordSchema;
 
+use super::claims::LiveClaims;
 use super::item_lookup::{self, BacklogReader};
 use crate::addresses::links::{IncomingLink, LinkReader};
 use crate::answers::show_keys::EntryKeys;
@@ -62,6 +63,12 @@ pub(crate) async fn read_records(
         records[position] = document
             .map(|document| document_record((backlog, schema), &metas[position], &document));
     }
+    let claims = LiveClaims::for_view(backlog, metas.iter().map(|meta| &**meta)).await;
+    for (record, meta) in records.iter_mut().zip(metas) {
+        if let Some(Ok(record)) = record {
+            record.claim = claims.view(meta, schema);
+        }
+    }
     Ok(records)
 }
 
@@ -70,10 +77,12 @@ pub(crate) async fn read_record(
     schema: &RecordSchema,
     meta: &DocumentMeta,
 ) -> Result<ItemRecord> {
-    match meta_record((backlog, schema), meta) {
-        Some(record) => Ok(record),
-        None => document_record((backlog, schema), meta, &backlog.read_document(meta).await?),
-    }
+    let mut record = match meta_record((backlog, schema), meta) {
+        Some(record) => record,
+        None => document_record((backlog, schema), meta, &backlog.read_document(meta).await?)?,
+    };
+    record.claim = LiveClaims::for_view(backlog, [meta]).await.view(meta, schema);
+    Ok(record)
 }
 
 /// The keys of [`ItemSummary`].
@@ -101,6 +110,7 @@ pub(crate) async fn read_summaries(
 ) -> Result<Vec<ItemSummary>> {
     let criteria = DocumentKind::Item(ItemKind::AcceptanceCriteria);
     let mut summaries = Vec::with_capacity(metas.len());
+    let claims = LiveClaims::for_view(backlog, metas.iter().map(|meta| &**meta)).await;
     for batch in metas.chunks(MAX_READ_DOCUMENTS) {
         let mut read = batch.to_vec();
         read.retain(|meta| meta.id.kind == criteria);
@@ -113,6 +123,7 @@ pub(crate) async fn read_summaries(
             {
                 summary.description = Some(record.description);
             }
+            summary.claim = claims.view(meta, schema);
             summaries.push(summary);
         }
     }

@@ -16,6 +16,7 @@ use reqlore_domain::ports::record_list::{
     RecordFilter, RecordOrder, RecordPosition, RecordQuery, SortField,
 };
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::records::answers::claims::ClaimView;
 use reqlore_domain::records::answers::entry_line::{EntryLine, custom_text};
 use reqlore_domain::records::answers::lists::{ListPage, ListedItem, ProgressView};
 use reqlore_domain::records::custom_field::CustomField;
@@ -32,6 +33,7 @@ use serde_json::{Map, Value};
 use super::arguments::{
     EpicRef, PriorityArgument, RequirementTypeArgument, UserStoryRef, find_value,
 };
+use super::claims::LiveClaims;
 use super::item_lookup::{self, BacklogReader};
 use crate::answers::answer::{ToolAnswer, serialization_error};
 use crate::answers::empty_answer::add_reason;
@@ -334,6 +336,10 @@ async fn list_records(
     let (page, warnings) = backlog.list_items(&query).await?;
     let mut items: Vec<ListedItem> =
         page.metadata.iter().filter_map(|meta| ListedItem::of_record(meta, schema)).collect();
+    let claims = LiveClaims::for_view(backlog, page.metadata.iter().map(|meta| &**meta)).await;
+    for (item, meta) in items.iter_mut().zip(&page.metadata) {
+        item.claim = claims.view(meta, schema);
+    }
     if let DocumentKind::Item(kind) = query.kind {
         add_progress(backlog, schema, kind, &page.metadata, &mut items).await?;
     }
@@ -446,6 +452,7 @@ fn item_line(
     details.extend(parent.map(|parent| format!("parent {parent}")));
     let progress = item.progress.as_ref().filter(|_| show.has("progress"));
     details.extend(progress.map(ProgressView::text));
+    details.extend(item.claim.as_ref().map(ClaimView::text));
     for (name, value) in item.fields.iter().filter(|_| show.has("fields")) {
         if show.is_given() || schema.field(name).is_some_and(CustomField::is_in_lists) {
             details.push(shorten_detail(custom_text(name, value)));

@@ -3,6 +3,7 @@
 
 pub(crate) mod arguments;
 pub(crate) mod check;
+pub(crate) mod claims;
 pub(crate) mod delete_item;
 mod epic_hierarchy;
 mod get_item;
@@ -12,6 +13,7 @@ mod item_tools;
 pub(crate) mod item_view;
 mod list_epics;
 pub(crate) mod list_items;
+mod list_ready;
 pub(crate) mod prompts;
 pub(crate) mod relationship;
 mod relationship_tools;
@@ -37,6 +39,9 @@ pub(crate) fn tools() -> Vec<Box<dyn Tool>> {
         Box::new(get_item::GetItem),
         Box::new(delete_item::DeleteItem),
         Box::new(list_items::ListItems),
+        Box::new(list_ready::ListReady),
+        Box::new(claims::ClaimItem),
+        Box::new(claims::UnclaimItem),
         Box::new(list_epics::ListEpics),
         Box::new(epic_hierarchy::EpicHierarchy),
         Box::new(search_global::SearchGlobal { is_typed: false }),

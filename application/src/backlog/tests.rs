@@ -1,6 +1,7 @@
 //! The backlog tools through the application service.
 
 mod check;
+mod claims;
 mod criteria_status;
 mod custom_answers;
 mod custom_fields;
@@ -72,7 +73,7 @@ async fn relationship_duplicate_or_to_itself_is_refused() {
         (relate("REQ-002", "REQ-001", "relates_to"), "This relationship already exists"),
         (relate("REQ-001", "REQ-001", "blocks"), "with itself"),
         (relate("REQ-001", "REQ-009", "blocks"), "Requirement not found: REQ-009"),
-        (relate("US-001", "REQ-001", "blocks"), "Invalid requirement reference ID format"),
+        (relate("US-001", "REQ-001", "blocks"), "a user story relates to another one"),
         (relate("REQ-001", "REQ-002", "hates"), "is not one of depends_on, blocks"),
     ] {
         let error = testing.error("create_relationship", arguments).await;

@@ -9,6 +9,7 @@ use reqlore_domain::backlog::Reference;
 use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::error::{Error, Result};
 use reqlore_domain::identity::{Access, Caller, ProjectScope};
+use reqlore_domain::ports::claims::ClaimStore;
 use reqlore_domain::ports::documents::{
     CommitRequest, DocumentChange, DocumentRepository, MockDocumentRepository, ReadSet, StoreError,
 };
@@ -40,6 +41,7 @@ pub(crate) struct TestApplication {
     pub(crate) history: Arc<dyn DocumentHistory>,
     pub(crate) tree: Option<Arc<dyn DocumentRepository>>,
     pub(crate) idempotency: Arc<dyn IdempotencyStore>,
+    pub(crate) claims: Arc<dyn ClaimStore>,
     pub(crate) search: Arc<dyn SearchIndex>,
     pub(crate) ids: Arc<dyn IdGenerator>,
     pub(crate) access: Access,
@@ -89,7 +91,8 @@ impl TestApplication {
             store: store.clone(),
             history: store.clone(),
             tree: None,
-            idempotency: store,
+            idempotency: store.clone(),
+            claims: store,
             search: Arc::new(MemoryIndex::default()),
             ids: Arc::new(CountedIds::default()),
             access: Access::Write,
@@ -115,6 +118,7 @@ impl TestApplication {
             clock: Arc::new(Timestamp::default()),
             ids: Arc::clone(&self.ids),
             idempotency: Arc::clone(&self.idempotency),
+            claims: Arc::clone(&self.claims),
             audit: None,
             users: None,
             progress: Arc::new(NoProgress),

@@ -70,6 +70,7 @@ impl TestTeam {
             projects: Arc::new(NamedProjects(vec![ProjectKey::new("web")])),
             clock: clock.clone(),
             idempotency: store.clone(),
+            claims: store.clone(),
             audit: Some(store.clone()),
             users: Some(store.clone()),
             ..TestApplication::new().ports()

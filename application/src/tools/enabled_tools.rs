@@ -12,12 +12,14 @@ use crate::tools::tool::{ListedTool, Tool};
 use crate::{backlog, docsets, history, knowledge, sections};
 
 /// The tools that `--toolsets core` lists: they read and write sections, items and entities.
-const CORE_TOOLS: [&str; 10] = [
+const CORE_TOOLS: [&str; 12] = [
     "apply_changes",
+    "claim_item",
     "epic_hierarchy",
     "get_history",
     "get_item",
     "list_items",
+    "list_ready",
     "reqlix_delete_requirements",
     "reqlix_get_instructions",
     "reqlix_get_requirements",

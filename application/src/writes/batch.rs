@@ -12,6 +12,7 @@ use reqlore_domain::project_key::ProjectKey;
 use tokio::sync::OnceCell;
 
 use crate::answers::answer::ToolAnswer;
+use crate::backlog::claims::end_finished_claims;
 use crate::context::ToolContext;
 use crate::tools::tool::{Tool, ToolRequest};
 use crate::writes::change::{Change, ChangeOutcome, ChangePlan, Decision, PlanContext, WriteTool};
@@ -182,6 +183,7 @@ impl ChangeBatch {
                 DecisionResult::Decided(outcomes, renumbered) => {
                     if !self.is_dry_run {
                         note_written(&guard, spec.name, &written, &outcomes, &renumbered);
+                        end_finished_claims(&context.ports, &project, &written).await;
                     }
                     return Ok(CommittedBatch { project, outcomes, renumbered, reads });
                 }

@@ -155,8 +155,8 @@ impl RequirementType {
 }
 
 named_enum! {
-    /// The relation of one requirement to another. Its name is an argument value and the key in the
-    /// file of the source.
+    /// The relation of one requirement or user story to another. Its name is an argument value and
+    /// the key in the file of the source.
     #[derive(PartialOrd, Ord, Hash)]
     RelationshipType {
         DependsOn = "depends_on",

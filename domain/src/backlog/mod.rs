@@ -5,10 +5,12 @@
 //! new item. The reference comes from the file's name, so a copied file cannot claim the reference
 //! of its original.
 
+pub mod claim;
 pub mod fields;
 pub mod rank;
 pub mod reference;
 pub(crate) mod relation_words;
+pub mod story_waits;
 
 use std::borrow::Cow;
 
@@ -42,7 +44,7 @@ pub struct ItemMeta {
     pub requirement_type: Option<RequirementType>,
     /// The epic of a user story; the user story of a requirement or acceptance criteria.
     pub parent: Option<Reference>,
-    /// Outgoing relationships; empty except for requirements.
+    /// Outgoing relationships; empty except for user stories and requirements.
     pub relationships: Vec<Relationship>,
     /// References and entity ids in title and description, without duplicates.
     pub mentions: Vec<String>,
@@ -62,7 +64,7 @@ pub struct ItemMeta {
     pub deletion: Option<Deletion>,
 }
 
-/// A link from one requirement to another.
+/// A link from one user story or requirement to another of the same kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Relationship {
     pub kind: RelationshipType,

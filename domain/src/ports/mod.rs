@@ -9,6 +9,7 @@ pub mod archive;
 pub mod audit;
 pub mod authenticator;
 pub mod change_page;
+pub mod claims;
 pub mod clock;
 pub mod documents;
 pub mod embedder;
@@ -30,6 +31,7 @@ pub mod write_context;
 
 use archive::Archive;
 use audit::AuditLog;
+use claims::ClaimStore;
 use documents::DocumentRepository;
 use history::DocumentHistory;
 use idempotency::IdempotencyStore;
@@ -45,6 +47,6 @@ pub trait Store:
 impl<T: DocumentRepository + DocumentHistory + TeamStore + Archive + StorageHealth> Store for T {}
 
 /// The ports of a storage for everything besides documents.
-pub trait TeamStore: IdentityRepository + AuditLog + IdempotencyStore {}
+pub trait TeamStore: IdentityRepository + AuditLog + IdempotencyStore + ClaimStore {}
 
-impl<T: IdentityRepository + AuditLog + IdempotencyStore> TeamStore for T {}
+impl<T: IdentityRepository + AuditLog + IdempotencyStore + ClaimStore> TeamStore for T {}

@@ -81,6 +81,15 @@ impl RecordField {
     }
 }
 
+/// The types of relationships between two items of a kind.
+pub fn relationship_types(kind: ItemKind) -> Vec<RelationshipType> {
+    let types = fields_of(kind.row()).filter_map(|field| match field.field_type {
+        FieldType::Relationship(kind) => Some(kind).filter(|kind| RelationshipType::SETTABLE.contains(kind)),
+        _ => None,
+    });
+    types.collect()
+}
+
 /// The fields of a kind, in the order of files and forms.
 pub fn fields_of(kind: &RecordKind) -> impl Iterator<Item = &'static RecordField> {
     FIELDS.iter().filter(|field| field.is_of(kind))
@@ -140,7 +149,11 @@ const fn last_of_entity(key: &'static str, field_type: FieldType) -> RecordField
 
 const fn relationship(kind: RelationshipType) -> RecordField {
     let field = field(kind.name(), "", FieldType::Relationship(kind));
-    RecordField { items: &[Requirement], is_editable: false, ..field }
+    let items: &[ItemKind] = match kind {
+        RelationshipType::DependsOn | RelationshipType::Blocks => &[UserStory, Requirement],
+        _ => &[Requirement],
+    };
+    RecordField { items, is_editable: false, ..field }
 }
 
 const PARENT: RecordField = RecordField {

@@ -63,7 +63,8 @@ pub(super) fn edit_links(
         let new = targets_of(relationships, kind);
         // Compares sets, so that a hand-written order is not a change.
         if new != targets_of(&item.relationships, kind) {
-            edits.set_list(kind.name(), file.relationship_targets(kind, &new, renumbered));
+            let key = (kind, item.kind);
+            edits.set_list(kind.name(), file.relationship_targets(key, &new, renumbered));
         }
     }
     let parent = edit.parent.as_ref().map(|parent| parent.reference).or(item.parent);
@@ -101,10 +102,11 @@ pub(super) fn suffix_map(linked: &[(Reference, String)]) -> FieldValue {
 
 impl RecordFile {
     /// The new list of a relationship's key. Existing targets keep their spelling and order.
-    /// Invalid references stay, because only the author can correct them.
+    /// Invalid references stay, because only the author can correct them. `item` is the kind of
+    /// both ends.
     fn relationship_targets(
         &self,
-        kind: RelationshipType,
+        (kind, item): (RelationshipType, ItemKind),
         new: &BTreeSet<Reference>,
         renumbered: Option<(Reference, Reference)>,
     ) -> Vec<String> {
@@ -115,7 +117,7 @@ impl RecordFile {
         for (_, text) in items {
             let target = match link_reference(text) {
                 _ if text.is_empty() => continue,
-                Some(target) if target.kind == ItemKind::Requirement => target,
+                Some(target) if target.kind == item => target,
                 _ => {
                     texts.push(text.to_owned());
                     continue;

@@ -156,7 +156,7 @@ impl<'a> RecordParser<'a> {
                     item.parent = self.parse_parent(key, parent, &mut unread_parent);
                 }
                 (FieldType::Relationship(relation), _) => {
-                    self.parse_relationships(relation, &mut item.relationships);
+                    self.parse_relationships((relation, kind), &mut item.relationships);
                 }
                 (FieldType::Rank, _) => item.rank = self.parse_rank(key),
                 (FieldType::Suffixes, _) => item.link_suffixes = self.link_suffixes(key),
@@ -324,20 +324,25 @@ impl<'a> RecordParser<'a> {
         parent
     }
 
-    fn parse_relationships(&mut self, kind: RelationshipType, found: &mut Vec<Relationship>) {
+    /// `item` is the kind of both ends.
+    fn parse_relationships(
+        &mut self,
+        (kind, item): (RelationshipType, ItemKind),
+        found: &mut Vec<Relationship>,
+    ) {
         // Cloned, because `report` needs the parser.
         let Some(node) = self.find_key(kind.name()).cloned() else { return };
-        for (item, text) in link_texts(&node, true) {
+        for (node, text) in link_texts(&node, true) {
             match link_reference(text) {
-                Some(target) if target.kind == ItemKind::Requirement => {
+                Some(target) if target.kind == item => {
                     let relationship = Relationship { kind, target };
                     if !found.contains(&relationship) {
                         found.push(relationship);
                     }
                 }
                 _ => {
-                    let message = invalid_reference(kind.name(), text, ItemKind::Requirement);
-                    self.report(item.position.line, message);
+                    let message = invalid_reference(kind.name(), text, item);
+                    self.report(node.position.line, message);
                 }
             }
         }

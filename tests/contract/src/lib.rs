@@ -17,6 +17,7 @@
 pub mod archive;
 pub mod audit;
 pub mod changes;
+pub mod claims;
 pub mod commit;
 pub mod documents;
 pub mod entity_list;
@@ -218,6 +219,8 @@ macro_rules! suite {
                 import_rejects_a_store_with_audit_rows audit_rows_survive_a_round_trip
                 keys_are_used_once idempotency_key_needs_a_change answer_is_stored
                 old_idempotency_keys_expire;
+            claims: claims_end_at_their_time claims_are_isolated_by_project
+                concurrent_callers_claim_a_story_once claims_change_no_document;
         }
     };
 }

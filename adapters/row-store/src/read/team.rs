@@ -1,16 +1,20 @@
-//! Users, tokens, the audit log and idempotency records.
+//! Users, tokens, the audit log, idempotency records and claims.
 
 use reqlore_domain::audit_log::AuditRow;
+use reqlore_domain::backlog::claim::Claim;
 use reqlore_domain::idempotency::IdempotencyRecord;
 use reqlore_domain::identity::{Token, TokenId, TokenOwner, User};
 use reqlore_domain::ports::documents::StoreResult;
+use reqlore_domain::project_key::ProjectKey;
 
 use super::read_one;
 use crate::database::RowSource;
 use crate::error::damaged;
-use crate::records::{decode_audit_row, decode_record, decode_token, decode_user, integer};
+use crate::records::{
+    decode_audit_row, decode_claim, decode_record, decode_token, decode_user, integer, project_key,
+};
 use crate::row::{RowQuery, TableRow, Value};
-use crate::tables::{AUDIT, IDEMPOTENCY, TOKENS, USERS};
+use crate::tables::{AUDIT, CLAIMS, IDEMPOTENCY, TOKENS, USERS};
 
 pub(crate) async fn users(source: &dyn RowSource) -> StoreResult<Vec<User>> {
     let rows = read_one(source, RowQuery::all(&USERS).sorted_by(&["key"])).await?;
@@ -70,4 +74,13 @@ pub(crate) async fn find_record(
 ) -> StoreResult<Option<IdempotencyRecord>> {
     let query = RowQuery::keys(&IDEMPOTENCY, vec![TableRow::of(&[key.into()])]);
     read_one(source, query).await?.first().map(decode_record).transpose()
+}
+
+/// All claims of a project, also those that have ended.
+pub(crate) async fn claims(
+    source: &dyn RowSource,
+    project: &ProjectKey,
+) -> StoreResult<Vec<Claim>> {
+    let query = RowQuery::keys(&CLAIMS, vec![project_key(project)]);
+    read_one(source, query).await?.iter().map(decode_claim).collect()
 }

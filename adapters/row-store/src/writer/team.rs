@@ -1,19 +1,21 @@
-//! Changes of users, tokens, the audit log and idempotency records.
+//! Changes of users, tokens, the audit log, idempotency records and claims.
 
 use reqlore_domain::audit_log::AuditEvent;
+use reqlore_domain::backlog::claim::{ClaimChange, ClaimDecision};
 use reqlore_domain::idempotency::IdempotencyRecord;
 use reqlore_domain::identity::{Token, TokenId};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit};
+use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_group_commit::catch_panic;
 
 use crate::records::{
-    decode_audit_row, decode_record, decode_token, decode_user, encode_record, encode_token,
-    encode_user, integer,
+    claim_row_key, decode_audit_row, decode_claim, decode_record, decode_token, decode_user,
+    encode_claim, encode_record, encode_token, encode_user, integer, project_key,
 };
 use crate::row::{RowQuery, TableRow, Value};
-use crate::tables::{AUDIT, IDEMPOTENCY, SERVER_GROUPS, TOKENS, USERS};
+use crate::tables::{AUDIT, CLAIMS, IDEMPOTENCY, SERVER_GROUPS, TOKENS, USERS};
 use crate::writer::history::STEP_ROWS;
 use crate::writer::{GroupWriterEngine, random};
 
@@ -146,5 +148,32 @@ impl GroupWriterEngine {
             self.transaction.delete(&IDEMPOTENCY, row.prefix(IDEMPOTENCY.key_width));
         }
         Ok(count)
+    }
+
+    /// Decides a change of a claim. Removes the claims of the project that have ended.
+    pub(crate) fn change_claim(
+        &mut self,
+        project: &ProjectKey,
+        change: &ClaimChange,
+        now: Timestamp,
+    ) -> StoreResult<ClaimDecision> {
+        let key = claim_row_key(project, &change.story);
+        let mut stored = None;
+        let of_project = RowQuery::keys(&CLAIMS, vec![project_key(project)]);
+        for row in self.transaction.select_one(of_project)? {
+            let (claim, row_key) = (decode_claim(&row)?, row.prefix(CLAIMS.key_width));
+            if row_key == key {
+                stored = Some(claim);
+            } else if !claim.is_live(now) {
+                self.transaction.delete(&CLAIMS, row_key);
+            }
+        }
+        let decision = change.decide(stored.as_ref(), now);
+        match &decision {
+            Ok(Some(claim)) => self.transaction.put(&CLAIMS, encode_claim(project, claim)),
+            Ok(None) if stored.is_some() => self.transaction.delete(&CLAIMS, key),
+            _ => {}
+        }
+        Ok(decision)
     }
 }

@@ -9,6 +9,7 @@ use deadpool_postgres::ClientWrapper;
 use futures_util::future::join_all;
 use futures_util::{TryStreamExt, pin_mut};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::timestamp::Timestamp;
 use reqlore_row_store::StoreRow;
 use reqlore_row_store::database::{
     BegunTransaction, CommitOutcome, Database, DatabaseHealth, RowSource, SessionError,
@@ -46,6 +47,9 @@ const LOCK: &str = "UPDATE group_lock SET turn = turn + 1 WHERE id = 1";
 const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
 const COMMIT: &str = "COMMIT";
+
+/// In microseconds since 1970, in the time of the database, because the clocks of servers differ.
+const CURRENT_TIME: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
 
 #[derive(Debug, Default)]
 struct Response {
@@ -241,6 +245,16 @@ impl Database for PostgresDatabase {
 
     fn is_remote(&self) -> bool {
         true
+    }
+
+    async fn current_time(&self) -> StoreResult<Option<Timestamp>> {
+        let database = self.clone();
+        let asked = self.run(async move {
+            let (client, _) = database.read_pooled(None, &[]).await?;
+            Ok(client.query_one(CURRENT_TIME, &[]).await?.try_get::<_, i64>(0)?)
+        });
+        let microseconds = asked.await?;
+        Ok(Some(Timestamp(microseconds.saturating_mul(1_000))))
     }
 
     fn health(&self) -> DatabaseHealth {

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::claims::ClaimView;
 use super::entry_line::EntryLine;
 use super::links::{MAX_INCOMING, MISSING};
 use crate::backlog::{ItemKind, ItemMeta, Priority};
@@ -52,6 +53,9 @@ pub struct ItemRecord {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(skip)]
     pub fields: BTreeMap<String, Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub claim: Option<ClaimView>,
 }
 
 impl ItemRecord {
@@ -86,6 +90,7 @@ impl ItemRecord {
             updated_at: item.updated_at.to_rfc3339(),
             tags: item.tags.clone(),
             fields: schema.answers(item),
+            claim: None,
         }
     }
 }
@@ -111,6 +116,9 @@ pub struct ItemSummary {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(skip)]
     pub fields: BTreeMap<String, Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub claim: Option<ClaimView>,
 }
 
 impl ItemSummary {
@@ -127,6 +135,7 @@ impl ItemSummary {
             tags: item.tags.clone(),
             description: None,
             fields: schema.answers(item),
+            claim: None,
         })
     }
 
@@ -144,6 +153,7 @@ impl ItemSummary {
             title: Some(&self.title),
             tags: &self.tags,
             assignee: self.assignee_username.as_deref(),
+            details: self.claim.iter().map(ClaimView::text).collect(),
             ..EntryLine::default()
         };
         let mut line = line.keep(&has);

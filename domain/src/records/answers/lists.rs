@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::claims::ClaimView;
 use crate::backlog::{Priority, Reference};
 use crate::document::DocumentMeta;
 use crate::records::schema::RecordSchema;
@@ -17,6 +18,7 @@ pub struct ListPage {
     pub items: Vec<ListedItem>,
     pub total: usize,
     /// Without the status filter.
+    #[serde(default)]
     pub by_status: Map<String, Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
@@ -62,6 +64,9 @@ pub struct ListedItem {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(skip)]
     pub fields: BTreeMap<String, Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub claim: Option<ClaimView>,
 }
 
 /// The stories of an epic that are done, or the criteria of a story that are met.
@@ -95,6 +100,7 @@ impl ListedItem {
             version: meta.version.to_string(),
             progress: None,
             fields: schema.answers(item),
+            claim: None,
         })
     }
 

@@ -1,5 +1,6 @@
 //! Answers of tools, which pages and commands read too.
 
+pub mod claims;
 pub mod deletion;
 pub mod details;
 pub mod document_label;

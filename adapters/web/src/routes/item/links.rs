@@ -1,11 +1,12 @@
-//! The tab of an item's links, with the form that relates requirements.
+//! The tab of an item's links, with the form that relates requirements and stories.
 
 use askama::Template;
 use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
-use reqlore_domain::backlog::{ItemKind, RelationshipType};
+use reqlore_domain::backlog::{ItemKind, Reference, RelationshipType};
 use reqlore_domain::error::ErrorKind;
+use reqlore_domain::records::fields::relationship_types;
 use serde_json::{Value, json};
 
 use crate::csrf::PostedForm;
@@ -24,9 +25,10 @@ struct LinksPage {
     header: ItemHeader,
     groups: Vec<LinkGroup>,
     hidden_links: usize,
-    /// Only requirements have relationships that a form can change.
+    /// The kind of both ends of a relationship that the form adds.
+    kind: ItemKind,
     is_relatable: bool,
-    types: [RelationshipType; 5],
+    types: Vec<RelationshipType>,
     /// The typed values after an error.
     relation: String,
     target: String,
@@ -43,13 +45,15 @@ pub(super) async fn show_links(
 async fn links_page(session: &PageSession, id: &str) -> Result<LinksPage, PageError> {
     let (answer, parents) = read_item(session, id).await?;
     let frame = item_frame(session, &answer.item);
-    let is_requirement = answer.item.item_kind() == Some(ItemKind::Requirement);
+    let kind = answer.item.item_kind().unwrap_or(ItemKind::Epic);
+    let types = relationship_types(kind);
     Ok(LinksPage {
-        is_relatable: is_requirement && frame.can_write,
+        kind,
+        is_relatable: !types.is_empty() && frame.can_write,
         header: ItemHeader::new(&frame, &answer, parents, ItemTab::Links),
         groups: link_groups(&answer),
         hidden_links: hidden_links(&answer),
-        types: RelationshipType::SETTABLE,
+        types,
         relation: String::new(),
         target: String::new(),
         error: String::new(),
@@ -65,7 +69,8 @@ pub(super) async fn change_links(
     let is_removal = fields.filled("remove").is_some();
     let tool = if is_removal { "delete_relationship" } else { "create_relationship" };
     let (relation, target) = (fields.text("type"), fields.text("target").trim());
-    let outcome = match session.find_id(ItemKind::Requirement, "target", target).await {
+    let kind = Reference::parse(&id).map_or(ItemKind::Requirement, |reference| reference.kind);
+    let outcome = match session.find_id(kind, "target", target).await {
         Ok(target) => {
             let arguments = json!({ "source": id, "type": relation, "target": target });
             session.change::<Value>(tool, arguments).await

@@ -1,0 +1,185 @@
+//! Claims of stories by many clients, over stdio and HTTP, and in linked work trees.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Mutex;
+
+use serde_json::{Value, json};
+
+use crate::backlog::{create_epic, create_story};
+use crate::client::{Server, project, reqlore, text};
+use crate::crash::env_number;
+use crate::git_merges::run_git;
+use crate::http::{self, TestTeam};
+use crate::init::output;
+
+/// Clients of each transport. `REQLORE_CLAIM_CLIENTS` sets another number.
+const CLIENTS: u64 = 4;
+/// `REQLORE_CLAIM_STORIES` sets another number.
+const STORIES: u64 = 40;
+
+/// A connection to a server.
+enum Client {
+    Http(http::Client),
+    Stdio(Server),
+}
+
+impl Client {
+    /// The data of an answer; `None` after an error of the tool.
+    fn call(&mut self, tool: &str, arguments: Value) -> Option<Value> {
+        let answer = match self {
+            Self::Http(client) => client.call(tool, arguments).json(),
+            Self::Stdio(server) => server.call(tool, arguments),
+        };
+        let data = answer["result"].get("structuredContent")?;
+        (answer["result"]["isError"] != true).then(|| data.clone())
+    }
+}
+
+/// Claims ready stories until there are none. Returns their references, with the claims.
+fn claim_all(
+    mut client: Client,
+    is_killed: bool,
+    start: &dyn Fn() -> Client,
+) -> Vec<(String, String)> {
+    let mut claimed = Vec::new();
+    loop {
+        let page = client.call("list_ready", json!({ "limit": 3 })).unwrap();
+        let Some(story) = page["items"].as_array().unwrap().first() else { return claimed };
+        let id = story["reference_id"].as_str().unwrap();
+        // Another client may have been faster.
+        if let Some(answer) = client.call("claim_item", json!({ "id": id })) {
+            claimed.push((id.to_owned(), answer["claim"].as_str().unwrap().to_owned()));
+        }
+        if is_killed && claimed.len() % 3 == 1 {
+            // A claim outlives its server.
+            if let Client::Stdio(server) = &mut client {
+                server.child.kill().unwrap();
+                server.child.wait().unwrap();
+            }
+            client = start();
+        }
+    }
+}
+
+fn check_clients(storage: &'static str) {
+    let team = TestTeam::new(storage);
+    let token = team.administrator();
+    let server = team.serve();
+    let stories = env_number("REQLORE_CLAIM_STORIES").unwrap_or(STORIES);
+    let mut client = server.client(&token);
+    client.data("create_epic", json!({ "title": "Epic", "priority": 1 }));
+    let story = |number| {
+        let title = format!("Story {number}");
+        json!({ "create": "user_story", "epic": "EP-001", "title": title, "priority": 2 })
+    };
+    let changes: Vec<Value> = (1..=stories).map(story).collect();
+    for batch in changes.chunks(100) {
+        client.data("apply_changes", json!({ "changes": batch }));
+    }
+    let over_http = || Client::Http(server.client(&token));
+    let over_stdio = || {
+        let mut command = team.command();
+        command.env("GIT_AUTHOR_NAME", "ada");
+        Client::Stdio(Server::start_as(command, &team.root()))
+    };
+    let claimed = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for number in 0..env_number("REQLORE_CLAIM_CLIENTS").unwrap_or(CLIENTS) {
+            let claimed = &claimed;
+            scope.spawn(move || {
+                let own = claim_all(over_http(), false, &over_http);
+                claimed.lock().unwrap().extend(own);
+            });
+            // Sled has one process.
+            if storage != "sled" {
+                scope.spawn(move || {
+                    let own = claim_all(over_stdio(), number == 0, &over_stdio);
+                    claimed.lock().unwrap().extend(own);
+                });
+            }
+        }
+    });
+    let claimed = claimed.into_inner().unwrap();
+    let owners: BTreeMap<String, String> = claimed.iter().cloned().collect();
+    assert_eq!(owners.len(), claimed.len(), "a story was claimed twice");
+    assert_eq!(owners.len(), changes.len());
+    // Each claim is the live one.
+    let mut client = over_http();
+    for (id, claim) in &owners {
+        assert_eq!(client.call("claim_item", json!({ "id": id })), None);
+        let renew = json!({ "id": id, "claim": claim, "for_minutes": 5 });
+        client.call("claim_item", renew).unwrap();
+    }
+    let id = owners.keys().next().unwrap();
+    drop(server.end());
+    assert_eq!(team.run(&format!("unclaim {id}")), format!("Released {id}\n"));
+    let ready = team.json("list --ready --json");
+    assert_eq!(ready["items"].as_array().unwrap().len(), 1, "{ready}");
+    let rows = team.rows();
+    assert!(rows.iter().any(|row| row["action"] == "claim_item" && row["result"] == "ok"));
+    assert_eq!(team.json("audit verify --json")["whole"], true);
+}
+
+macro_rules! storages {
+    ($($name:ident: $storage:literal;)+) => {$(
+        #[test]
+        fn $name() {
+            check_clients($storage);
+        }
+    )+};
+}
+
+storages! {
+    clients_claim_each_story_once_on_files: "fs";
+    clients_claim_each_story_once_on_sqlite: "sqlite";
+    clients_claim_each_story_once_on_sled: "sled";
+    clients_claim_each_story_once_on_postgres: "postgres";
+}
+
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+fn server(root: &Path) -> Server {
+    Server::start_in(root, &[("PATH", Path::new(PATH))])
+}
+
+#[test]
+fn linked_work_trees_share_claims_and_git_sees_none() {
+    let folder = project();
+    let folder = folder.path().canonicalize().unwrap();
+    let [main, linked, bare] = ["main", "linked", "of-bare"].map(|name| folder.join(name));
+    std::fs::create_dir(&main).unwrap();
+    run_git(&main, &["init", "--quiet"]);
+    let mut first = server(&main);
+    let epic = create_epic(&mut first, "Epic");
+    for title in ["One", "Two"] {
+        create_story(&mut first, &epic, title);
+    }
+    run_git(&main, &["add", "--all"]);
+    run_git(&main, &["commit", "--quiet", "--message", "first"]);
+    run_git(&main, &["worktree", "add", "--quiet", linked.to_str().unwrap()]);
+    let mut second = server(&linked);
+    let claimed = second.data("claim_item", json!({ "id": "US-001" }));
+    assert_eq!(claimed["reach"], "this clone");
+    let refused = first.call("claim_item", json!({ "id": "US-001" }));
+    assert!(text(&refused).contains("US-001 is claimed by "), "{refused}");
+    for server in [&mut first, &mut second] {
+        let ready = server.data("list_ready", json!({}));
+        assert_eq!(ready["items"][0]["reference_id"], "US-002");
+        let shown = server.data("get_item", json!({ "reference": "US-001" }));
+        assert_eq!(shown["item"]["claim"]["until"], claimed["until"], "{shown}");
+    }
+    for root in [&main, &linked] {
+        assert_eq!(run_git(root, &["status", "--porcelain"]), "");
+    }
+    let mut unclaim = reqlore();
+    unclaim.env("PATH", PATH).current_dir(&main).args(["unclaim", "US-001"]);
+    assert_eq!(output(&mut unclaim), (0, "Released US-001\n".to_owned(), String::new()));
+    assert_eq!(second.data("list_ready", json!({}))["total"], 2);
+    // A bare repository has no main work tree.
+    let [from, to] = [&main, &folder.join("bare.git")].map(|path| path.to_str().unwrap());
+    run_git(&folder, &["clone", "--quiet", "--bare", from, to]);
+    run_git(&folder.join("bare.git"), &["worktree", "add", "--quiet", bare.to_str().unwrap()]);
+    let claimed = server(&bare).data("claim_item", json!({ "id": "US-001" }));
+    assert_eq!(claimed["reach"], "this work tree only");
+}
