@@ -97,8 +97,10 @@ impl ToolContext {
         &self,
         call: impl Future<Output = Result<T>> + Send,
     ) -> Result<T> {
-        let mut outcome = Err(Error::new(ErrorKind::Internal, "the call did not run; try again"));
-        (self.ports.read_scope)(Box::pin(async { outcome = call.await })).await;
-        outcome
+        let mut outcome = None;
+        (self.ports.read_scope)(Box::pin(async { outcome = Some(call.await) })).await;
+        // Created only if it is returned, because an internal error captures a backtrace.
+        let not_run = || Error::new(ErrorKind::Internal, "the call did not run; try again");
+        outcome.unwrap_or_else(|| Err(not_run()))
     }
 }

@@ -86,19 +86,24 @@ impl Tool for GetItem {
         let space = AddressSpace::of_caller(context, &call.caller).await?;
         let address = space.resolve_folded(arguments.reference.as_str(), "reference").await?;
         let mut warnings = FileWarnings::default();
+        let show = arguments.show.unwrap_or_default();
+        let has_lists = ["children", "relationships", "links"].iter().any(|key| show.has(key));
         let details = match &address.target {
             AddressTarget::Item(meta) => {
                 let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
-                for kind in ItemKind::ALL {
-                    if kind.parent().map(DocumentKind::Item) == Some(meta.id.kind) {
-                        backlog.children_by_parent(&[], kind, &mut warnings).await?;
+                let mut relations = ItemRelations::default();
+                if has_lists {
+                    for kind in ItemKind::ALL {
+                        if kind.parent().map(DocumentKind::Item) == Some(meta.id.kind) {
+                            backlog.children_by_parent(&[], kind, &mut warnings).await?;
+                        }
                     }
+                    relations = ItemRelations::read(backlog, meta).await?;
                 }
-                item_details(backlog, meta, address.others.clone()).await?
+                item_details(backlog, meta, relations, address.others.clone()).await?
             }
-            _ => other_details(context, &address).await?,
+            _ => other_details(context, &address, has_lists).await?,
         };
-        let show = arguments.show.unwrap_or_default();
         let record = match &address.target {
             AddressTarget::Item(meta) | AddressTarget::Entity(meta) => RecordRef::of_meta(meta),
             _ => None,
@@ -116,9 +121,9 @@ impl Tool for GetItem {
 async fn item_details(
     backlog: BacklogReader<'_>,
     meta: &DocumentMeta,
+    relations: ItemRelations,
     other_ids: Vec<String>,
 ) -> Result<ItemDetails> {
-    let relations = ItemRelations::read(backlog, meta).await?;
     let schema = backlog.ports.schema(backlog.project).await?;
     let record = item_view::read_record(backlog, &schema, meta).await?;
     Ok(ItemDetails {
@@ -132,7 +137,11 @@ async fn item_details(
     })
 }
 
-async fn other_details(context: &ToolContext, address: &Address) -> Result<ItemDetails> {
+async fn other_details(
+    context: &ToolContext,
+    address: &Address,
+    has_lists: bool,
+) -> Result<ItemDetails> {
     let text = address.read_text(context).await?;
     let AddressedText { id, kind, title, status, tags, version, body, .. } = text;
     let meta = match &address.target {
@@ -155,7 +164,7 @@ async fn other_details(context: &ToolContext, address: &Address) -> Result<ItemD
         }),
         children: None,
         relationships: None,
-        links: address.read_links(context).await?,
+        links: if has_lists { address.read_links(context).await? } else { LinkList::default() },
         diagnostic: meta.and_then(|meta| item_lookup::record_diagnostic(meta, &schema)),
         other_ids: address.others.clone(),
         left_out: None,
