@@ -280,7 +280,8 @@ mod tests {
             (items(&page(0..1)), items(&page(1..2)), items(&page(2..3))),
             (vec![2], vec![1], vec![0])
         );
-        let pinned = rank_page(&keys, &list, &FusionRule::lexical(1.0), &[address(0)], 0..9).unwrap();
+        let pinned =
+            rank_page(&keys, &list, &FusionRule::lexical(1.0), &[address(0)], 0..9).unwrap();
         assert_eq!(items(&pinned), [0, 2, 1, 3]);
         let window = rank_window(&keys, &list, &FusionRule::lexical(1.0), &[], 9).unwrap();
         let window: Vec<u32> = window.iter().map(|(hit, _)| hit.item.doc_id).collect();

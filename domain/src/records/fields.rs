@@ -84,7 +84,9 @@ impl RecordField {
 /// The types of relationships between two items of a kind.
 pub fn relationship_types(kind: ItemKind) -> Vec<RelationshipType> {
     let types = fields_of(kind.row()).filter_map(|field| match field.field_type {
-        FieldType::Relationship(kind) => Some(kind).filter(|kind| RelationshipType::SETTABLE.contains(kind)),
+        FieldType::Relationship(kind) => {
+            Some(kind).filter(|kind| RelationshipType::SETTABLE.contains(kind))
+        }
         _ => None,
     });
     types.collect()
