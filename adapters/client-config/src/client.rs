@@ -166,6 +166,26 @@ impl Client {
         Ok(template.entry(server))
     }
 
+    /// The folder of the client's own settings and hooks.
+    pub(crate) fn hook_folder(self, environment: &ClientEnvironment) -> PathBuf {
+        match self {
+            // The entry of its servers is in another file.
+            Self::ClaudeCode => environment.variable_or_home("CLAUDE_CONFIG_DIR", ".claude"),
+            _ => (self.profile().user_folder)(environment),
+        }
+    }
+
+    /// Rejects a command in which the client would replace a variable.
+    pub(crate) fn check_hook_command(self, command: &str) -> Result<(), ConfigError> {
+        match self.profile().variable_in(command) {
+            Some(variable) => Err(ConfigError(format!(
+                "{} reads `{variable}` in the hook `{command}` as a variable; use another name",
+                self.title()
+            ))),
+            None => Ok(()),
+        }
+    }
+
     fn profile(self) -> &'static ClientProfile {
         // The profiles are in the order of the variants.
         PROFILES[self as usize]

@@ -30,6 +30,12 @@ impl From<&str> for ConfigError {
     }
 }
 
+impl From<String> for ConfigError {
+    fn from(reason: String) -> Self {
+        Self(reason)
+    }
+}
+
 impl From<ConfigError> for String {
     fn from(error: ConfigError) -> Self {
         error.0

@@ -7,6 +7,7 @@ pub mod client;
 pub mod edit;
 mod environment;
 mod error;
+pub mod hooks;
 mod profiles;
 pub mod undo;
 
@@ -14,4 +15,5 @@ pub use client::{Client, ConfigLocation, ConfigScope, ServerSpec};
 pub use edit::{ConfigFormat, EntryEdit, EntrySlot};
 pub use environment::{ClientEnvironment, Platform};
 pub use error::ConfigError;
+pub use hooks::SessionHook;
 pub use undo::UndoPatch;

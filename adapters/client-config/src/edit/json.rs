@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use jsonc_parser::ast::{self, Object};
+use jsonc_parser::ast::{self, Array, Object};
 use jsonc_parser::common::Ranged;
 use jsonc_parser::tokens::{Token, TokenAndRange};
 use jsonc_parser::{CollectOptions, CommentCollectionStrategy, ParseOptions, parse_to_ast};
@@ -60,6 +60,64 @@ pub(super) fn set_value(body: &str, names: &[&str], value: &Value) -> Result<Str
             text::replace_ranges(body, vec![(range, printed)])
         }
     })
+}
+
+/// The items of the list at this path; empty if there is none.
+pub(super) fn find_items(body: &str, names: &[&str]) -> Result<Vec<Value>, ConfigError> {
+    let readable = replace_lone_surrogates(body);
+    let document = JsonDocument::parse(&readable)?;
+    let PathTarget::Found { map, index } = document.find_target(names)? else {
+        return Ok(Vec::new());
+    };
+    let list = document.property_list(&map.properties[index])?;
+    Ok(list.elements.iter().map(|item| Value::from(item.clone())).collect())
+}
+
+/// The text with one more item at the end of a list. Creates the list and the objects around it.
+pub(super) fn append_item(body: &str, names: &[&str], item: &Value) -> Result<String, ConfigError> {
+    let readable = replace_lone_surrogates(body);
+    let document = JsonDocument::parse(&readable)?;
+    let PathTarget::Found { map, index } = document.find_target(names)? else {
+        return set_value(body, names, &json!([item]));
+    };
+    let list = document.property_list(&map.properties[index])?;
+    let (items, style) = (list_items(body, list), document.object_style(body, map));
+    let is_multiline = items.is_multiline() || list.elements.is_empty() && style.is_multiline;
+    let style = TextStyle { is_multiline, ..style };
+    let indent = if is_multiline { items.pair_indent(style.unit) } else { String::new() };
+    Ok(items.append_pair(&print_value(item, style, &indent), style))
+}
+
+/// The text without the items that `is_removed` accepts, and without a list of only such items.
+pub(super) fn remove_items(
+    body: &str,
+    names: &[&str],
+    is_removed: fn(&Value) -> bool,
+) -> Result<String, ConfigError> {
+    let readable = replace_lone_surrogates(body);
+    let document = JsonDocument::parse(&readable)?;
+    let PathTarget::Found { map, index } = document.find_target(names)? else {
+        return Ok(body.to_owned());
+    };
+    let list = document.property_list(&map.properties[index])?;
+    let mut removed = Vec::new();
+    for item in &list.elements {
+        if is_removed(&Value::from(item.clone())) {
+            removed.push(item.start());
+        }
+    }
+    if removed.is_empty() {
+        return Ok(body.to_owned());
+    }
+    if removed.len() == list.elements.len() {
+        return remove_property(body, names);
+    }
+    Ok(list_items(body, list).remove_pairs(|item| removed.contains(&item.start)))
+}
+
+fn list_items<'a>(body: &'a str, list: &Array) -> BracedPairs<'a> {
+    let items = list.elements.iter().map(|item| item.start()..item.end());
+    BracedPairs { text: body, span: list.start()..list.end(), pairs: items.collect() }
 }
 
 fn nest_value(names: &[&str], value: &Value) -> Value {
@@ -185,6 +243,20 @@ impl<'a> JsonDocument<'a> {
              command again"
         );
         Err(ConfigError::at_position(self.text, property.value.start(), &message))
+    }
+
+    fn property_list<'d>(
+        &self,
+        property: &'d ast::ObjectProp<'a>,
+    ) -> Result<&'d Array<'a>, ConfigError> {
+        property.value.as_array().ok_or_else(|| {
+            let message = format!(
+                "`{}` is not a list; remove it, or replace its value with `[]`, then run the \
+                 command again",
+                property.name.as_str()
+            );
+            ConfigError::at_position(self.text, property.value.start(), &message)
+        })
     }
 
     /// The index of the property of this name.

@@ -143,6 +143,63 @@ impl EntryEdit {
     }
 }
 
+/// The items of the list at `path`; empty if there is none.
+pub fn find_items(text: &str, path: &[&str]) -> Result<Vec<Value>, ConfigError> {
+    json::find_items(split_bom(text)?.1, path)
+}
+
+/// The text with this item in the list at `path`.
+pub fn put_item(text: &str, path: &[&str], item: &Value) -> Result<String, ConfigError> {
+    if find_items(text, path)?.contains(item) {
+        return Ok(text.to_owned());
+    }
+    let (bom, body) = split_bom(text)?;
+    Ok(format!("{bom}{}", json::append_item(body, path, item)?))
+}
+
+/// The entries of this server's hook in the list at `path`.
+pub fn find_hook(text: &str, path: &[&str]) -> Result<Vec<Value>, ConfigError> {
+    let mut found = find_items(text, path)?;
+    found.retain(is_hook);
+    Ok(found)
+}
+
+/// The text with these entries at the end of the list. Unchanged if they are its hook already; an
+/// empty text becomes a whole file.
+pub fn put_hook(text: &str, path: &[&str], entries: &[Value]) -> Result<String, ConfigError> {
+    if find_hook(text, path)? == entries {
+        return Ok(text.to_owned());
+    }
+    let mut text = remove_hook(text, path)?;
+    for entry in entries {
+        text = put_item(&text, path, entry)?;
+    }
+    Ok(text)
+}
+
+/// The text without this server's hook.
+pub fn remove_hook(text: &str, path: &[&str]) -> Result<String, ConfigError> {
+    let (bom, body) = split_bom(text)?;
+    Ok(format!("{bom}{}", json::remove_items(body, path, is_hook)?))
+}
+
+/// The shell command of a hook's entry. `None` if the entry has other commands too.
+pub fn hook_command(entry: &Value) -> Option<&str> {
+    let hook = match entry.get("hooks") {
+        Some(hooks) => hooks.as_array().filter(|hooks| hooks.len() == 1)?.first()?,
+        None => entry,
+    };
+    hook.get("command").or_else(|| hook.get("bash"))?.as_str()
+}
+
+/// True for an entry that init wrote, possibly edited since.
+fn is_hook(entry: &Value) -> bool {
+    hook_command(entry).is_some_and(|text| text.contains("reqlore") && text.contains(HOOK_WORDS))
+}
+
+/// In the command of each hook of this server.
+const HOOK_WORDS: &str = " hook session ";
+
 fn split_bom(text: &str) -> Result<(&str, &str), ConfigError> {
     if text.len() > MAX_FILE_BYTES {
         return Err(ConfigError(format!(

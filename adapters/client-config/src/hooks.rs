@@ -1,0 +1,179 @@
+//! The session hooks of clients: commands whose output a client adds to a new conversation.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::client::{Client, ConfigScope};
+use crate::environment::ClientEnvironment;
+use crate::error::ConfigError;
+
+/// Maximum time that a client waits for the hook, in seconds. The hook ends earlier by itself.
+const TIMEOUT_SECONDS: u32 = 5;
+
+/// A hook for the start of a session. Only clients whose hook is known to work have one.
+#[derive(Debug)]
+pub struct SessionHook {
+    client: Client,
+    /// The file of the project that only its user has. Without one, all hooks are in `user_file`.
+    project_file: Option<&'static str>,
+    /// In the client's folder.
+    user_file: &'static str,
+    /// The path of the list of hooks in the file.
+    pub path: &'static [&'static str],
+    /// The kinds of sessions, one entry for each; empty if the client has no such choice. Resumed
+    /// sessions contain the text already.
+    matchers: &'static [&'static str],
+    command_key: &'static str,
+    timeout_key: &'static str,
+    timeout_factor: u32,
+    answer: HookAnswer,
+    /// The text of a new file.
+    pub new_file: &'static str,
+    /// A client whose hook is also run by this client.
+    pub also_runs: Option<Client>,
+    /// Advice for the user after the hook is written.
+    pub advice: &'static str,
+}
+
+/// The JSON that a client reads from its hook.
+#[derive(Debug, Clone, Copy)]
+enum HookAnswer {
+    /// `hookSpecificOutput`, in Claude Code's format.
+    Nested,
+    /// A single key.
+    Key(&'static str),
+}
+
+/// "Hooks reference" (code.claude.com/docs): the file `settings.local.json` is the user's own.
+/// Top-level keys of an answer are ignored, and plain text would reach VS Code as an error.
+const CLAUDE_CODE: SessionHook = SessionHook {
+    client: Client::ClaudeCode,
+    project_file: Some(".claude/settings.local.json"),
+    user_file: "settings.json",
+    path: &["hooks", "SessionStart"],
+    matchers: &["startup|clear|compact"],
+    command_key: "command",
+    timeout_key: "timeout",
+    timeout_factor: 1,
+    answer: HookAnswer::Nested,
+    new_file: "",
+    also_runs: None,
+    advice: "",
+};
+
+/// "Hooks" (developers.openai.com/codex): `hooks.json` may have no other keys than `hooks` and
+/// `description`. An answer must not have unknown keys.
+const CODEX: SessionHook = SessionHook {
+    client: Client::Codex,
+    project_file: None,
+    user_file: "hooks.json",
+    advice: "Codex skips the hook until you trust it: run /hooks in Codex and trust it there, also \
+             after each change of the hook",
+    ..CLAUDE_CODE
+};
+
+/// "Hooks reference" (geminicli.com/docs): a matcher of a session is compared as a whole, and
+/// timeouts are in milliseconds.
+const GEMINI: SessionHook = SessionHook {
+    client: Client::Gemini,
+    project_file: None,
+    matchers: &["startup", "clear"],
+    timeout_factor: 1_000,
+    ..CLAUDE_CODE
+};
+
+/// "GitHub Copilot CLI hooks reference" (docs.github.com/copilot). In trusted folders it also runs
+/// the hooks of Claude Code, but version 1.0.102 ignores their nested answer.
+const COPILOT: SessionHook = SessionHook {
+    client: Client::Copilot,
+    project_file: None,
+    user_file: "hooks/reqlore.json",
+    path: &["hooks", "sessionStart"],
+    matchers: &[],
+    command_key: "bash",
+    timeout_key: "timeoutSec",
+    answer: HookAnswer::Key("additionalContext"),
+    new_file: VERSION_FILE,
+    ..CLAUDE_CODE
+};
+
+/// "Hooks" and "Third party hooks" (cursor.com/docs): with third-party configuration turned on, it
+/// also runs the hooks of Claude Code.
+const CURSOR: SessionHook = SessionHook {
+    client: Client::Cursor,
+    project_file: None,
+    user_file: "hooks.json",
+    path: &["hooks", "sessionStart"],
+    matchers: &[],
+    answer: HookAnswer::Key("additional_context"),
+    new_file: VERSION_FILE,
+    also_runs: Some(Client::ClaudeCode),
+    ..CLAUDE_CODE
+};
+
+const VERSION_FILE: &str = "{\n  \"version\": 1\n}\n";
+
+impl Client {
+    /// `None` if no hook of the client is known to work.
+    pub fn session_hook(self) -> Option<&'static SessionHook> {
+        match self {
+            Self::ClaudeCode => Some(&CLAUDE_CODE),
+            Self::Codex => Some(&CODEX),
+            Self::Gemini => Some(&GEMINI),
+            Self::Copilot => Some(&COPILOT),
+            Self::Cursor => Some(&CURSOR),
+            _ => None,
+        }
+    }
+}
+
+impl SessionHook {
+    /// The file of the hook and its scope. A file of the project is its user's own too.
+    pub fn location(
+        &self,
+        scope: ConfigScope,
+        environment: &ClientEnvironment,
+    ) -> (ConfigScope, PathBuf) {
+        match self.project_file {
+            Some(file) if scope == ConfigScope::Project => (scope, environment.project.join(file)),
+            _ => (ConfigScope::User, self.client.hook_folder(environment).join(self.user_file)),
+        }
+    }
+
+    /// The entries that run a command, for [`crate::edit::put_hook`].
+    pub fn entries(&self, command: &str) -> Result<Vec<Value>, ConfigError> {
+        self.client.check_hook_command(command)?;
+        let hook = json!({
+            "type": "command",
+            self.command_key: command,
+            self.timeout_key: TIMEOUT_SECONDS * self.timeout_factor,
+        });
+        if self.matchers.is_empty() {
+            return Ok(vec![hook]);
+        }
+        let entry = |matcher| json!({ "matcher": matcher, "hooks": [hook] });
+        Ok(self.matchers.iter().map(entry).collect())
+    }
+
+    /// The answer that adds a text to the conversation.
+    pub fn answer(&self, text: &str) -> Value {
+        match self.answer {
+            HookAnswer::Nested => json!({
+                "hookSpecificOutput": {
+                    "hookEventName": "SessionStart",
+                    "additionalContext": text,
+                }
+            }),
+            HookAnswer::Key(key) => json!({ key: text }),
+        }
+    }
+
+    /// The text in an [`answer`](Self::answer).
+    pub fn text_of<'a>(&self, answer: &'a Value) -> Option<&'a str> {
+        match self.answer {
+            HookAnswer::Nested => answer["hookSpecificOutput"]["additionalContext"].as_str(),
+            HookAnswer::Key(key) => answer[key].as_str(),
+        }
+    }
+}
