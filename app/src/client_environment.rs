@@ -2,9 +2,10 @@
 //!
 //! Of the settings only the root is used. No configuration file is read.
 
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use reqlore_client_config::{ClientEnvironment, Platform};
 
@@ -84,6 +85,12 @@ pub(crate) fn isolated_server(program: &Path, arguments: &[String], root: &Path)
     command.env_remove(FILE_VARIABLE).env("REQLORE_CACHE", "off").args(arguments);
     command.args(["--storage", "fs", "--transport", "stdio", "--log", "warn", "--root"]).arg(root);
     command
+}
+
+/// Runs a command as clients run their hooks.
+pub(crate) fn run_in_shell(command: &str, folder: &Path) -> io::Result<Output> {
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", command]).current_dir(folder).stdin(Stdio::null()).output()
 }
 
 /// Opens a file in the user's browser; `on_failure` runs if the browser fails later. Returns false

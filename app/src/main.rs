@@ -40,7 +40,10 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            return ExitCode::from(print_usage(&encode_arguments(error)));
+            let code = print_usage(&encode_arguments(error));
+            // A client may take any other code as a reason to stop.
+            let is_hook = commands::hook::is_hook_command_line();
+            return ExitCode::from(if is_hook { EXIT_OK } else { code });
         }
     };
     let code = run_command(&cli).unwrap_or_else(|failure| {
@@ -104,6 +107,7 @@ fn run_command(cli: &Cli) -> Result<u8, CommandError> {
         Some(Command::Init(options)) => commands::init::run(&cli.settings, options),
         Some(Command::Doctor(options)) => commands::doctor::run(&cli.settings, options),
         Some(Command::Demo) => commands::demo::run(),
+        Some(Command::Hook(command)) => Ok(commands::hook::run(&cli.settings, command)),
         Some(Command::Completions { shell }) => commands::complete::print_script(*shell),
     }
 }

@@ -64,7 +64,7 @@ impl Place {
         fs::read_to_string(self.at(path)).unwrap()
     }
 
-    fn environment(&self) -> ClientEnvironment {
+    pub(crate) fn environment(&self) -> ClientEnvironment {
         ClientEnvironment {
             project: self.at("project"),
             home: self.at("home"),

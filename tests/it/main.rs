@@ -29,6 +29,7 @@ mod freshness;
 mod git_merges;
 mod hand_made_files;
 mod history;
+mod hooks;
 mod hostile_commands;
 mod hostile_files;
 mod hostile_names;

@@ -5,6 +5,7 @@
 
 mod clients;
 mod git;
+mod hooks;
 mod report;
 mod storage;
 
@@ -64,6 +65,8 @@ pub(crate) fn run(flags: &SettingFlags, options: &Options) -> Result<u8> {
             has_claude = Client::ClaudeCode.is_present(&environment);
             let area = report.area(ReportArea::Clients);
             clients::check_clients(&environment, storage.as_ref(), options.with_token, area);
+            let mut area = report.area(ReportArea::Clients);
+            hooks::check_hooks(&environment, options.with_token, &mut area);
         }
         Err(failure) => {
             report.area(ReportArea::Clients).warning("not checked", failure.message);

@@ -4,11 +4,12 @@
 //! restores the bytes.
 
 mod file_change;
+pub(crate) mod hooks;
 pub(crate) mod options;
 mod plan;
 mod remove;
 mod report;
-mod server_entry;
+pub(crate) mod server_entry;
 mod undo_log;
 
 use std::collections::BTreeSet;
@@ -27,6 +28,7 @@ use crate::config::state_folder;
 use crate::console::eprint_line;
 use crate::exit::{CommandError, EXIT_FAILED, EXIT_OK, Result};
 use crate::settings::SettingFlags;
+use hooks::HookChoice;
 use plan::ChangePlan;
 use report::Confirmation;
 use server_entry::ServerEntry;
@@ -84,7 +86,15 @@ pub(crate) fn run(flags: &SettingFlags, options: &Options) -> Result<u8> {
             }
             return Err(no_client_error());
         }
-        ChangePlan::configure(&server, flags, options, &clients, &log, &environment)?
+        let mut plan =
+            ChangePlan::configure(&server, flags, options, &clients, &log, &environment)?;
+        let asks = needs_answers(options) && can_ask(options);
+        match options.hooks.or(asks.then_some(HookChoice::Session)) {
+            Some(HookChoice::Session) => plan.add_hooks(&server, flags, options, &clients),
+            Some(HookChoice::None) => plan.remove_hooks(options, &clients, &log),
+            None => {}
+        }
+        plan
     };
     InitRun { options, log: &log, log_file, plan, written: vec![] }.execute(&present)
 }
@@ -126,6 +136,15 @@ fn no_client_error() -> CommandError {
     ))
 }
 
+fn needs_answers(options: &Options) -> bool {
+    let ChangeMode { yes, remove, dry_run, check } = options.mode;
+    !(yes || remove || dry_run || check)
+}
+
+fn can_ask(options: &Options) -> bool {
+    !options.json && io::stdin().is_terminal()
+}
+
 struct InitRun<'a> {
     options: &'a Options,
     log: &'a UndoLog,
@@ -137,9 +156,9 @@ struct InitRun<'a> {
 
 impl InitRun<'_> {
     fn execute(&mut self, present: &[Client]) -> Result<u8> {
-        let ChangeMode { yes, remove, dry_run, check } = self.options.mode;
-        let needs_answers = !(yes || remove || dry_run || check);
-        let can_ask = !self.options.json && io::stdin().is_terminal();
+        let ChangeMode { yes, remove, check, .. } = self.options.mode;
+        let needs_answers = needs_answers(self.options);
+        let can_ask = can_ask(self.options);
         // Warnings come before questions, but after diffs that need no answer.
         if needs_answers && can_ask {
             self.print_warnings();
@@ -197,18 +216,18 @@ impl InitRun<'_> {
 
     /// Shows each change, and writes it if `is_wanted` accepts it.
     fn write_changes(&mut self, mut is_wanted: impl FnMut(&FileChange) -> bool) -> Result<()> {
-        let is_removal = self.options.mode.remove;
         // Moved out of the plan, because writing and printing borrow `self`.
         let mut changes = std::mem::take(&mut self.plan.changes);
         for change in &mut changes {
             let is_write = change.is_write();
+            let is_removal = self.options.mode.remove || change.is_file_removal();
             if is_write {
                 self.print_text(&report::diff_with_heading(change))?;
             }
             let entry = self.log.files.get(&change.target);
             // An entry whose edit is gone is removed from the log.
             let needs_removal = !change.is_refused() && (is_write || entry.is_some());
-            let result = if is_removal && needs_removal {
+            let result = if is_removal && needs_removal && is_wanted(change) {
                 self.log_file.remove_change(change, entry)
             } else if !is_removal && is_write && is_wanted(change) {
                 self.log_file.write_change(change, &self.plan.environment.project)

@@ -17,6 +17,7 @@ mod draft;
 pub(crate) mod edit;
 mod edit_form;
 pub(crate) mod history;
+pub(crate) mod hook;
 pub(crate) mod index;
 pub(crate) mod init;
 mod item_fields;
@@ -81,6 +82,9 @@ pub(crate) enum Command {
     Configured(ConfiguredCommand),
     /// Show a short session in a temporary project
     Demo,
+    /// Print project data for a hook of a coding client (written by init --hooks)
+    #[command(subcommand)]
+    Hook(hook::HookCommand),
     /// Print a shell completion script
     Completions {
         /// The shell

@@ -30,7 +30,7 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// A user who completes a line does not wait longer.
 const COMPLETION_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) const URL_VARIABLE: &str = "REQLORE_URL";
-const TOKEN_VARIABLE: &str = "REQLORE_TOKEN";
+pub(crate) const TOKEN_VARIABLE: &str = "REQLORE_TOKEN";
 /// The `_meta` key for the structured error of a failed tool call.
 const ERROR_META: &str = "reqlore/error";
 

@@ -42,6 +42,9 @@ struct CheckResult {
     message: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     next: String,
+    /// Text that is shown whole.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    lines: Vec<String>,
 }
 
 #[derive(Debug, Default)]
@@ -67,6 +70,14 @@ impl AreaReport<'_> {
         self.add(CheckState::Ok, message.as_ref(), "");
     }
 
+    /// Also shows each line of a text.
+    pub(super) fn ok_with_text(&mut self, message: impl AsRef<str>, next: &str, text: &str) {
+        self.add(CheckState::Ok, message.as_ref(), next);
+        if let Some(result) = self.results.last_mut() {
+            result.lines = text.lines().map(clean_line).collect();
+        }
+    }
+
     pub(super) fn note(&mut self, message: impl AsRef<str>, next: impl AsRef<str>) {
         self.add(CheckState::Note, message.as_ref(), next.as_ref());
     }
@@ -86,7 +97,7 @@ impl AreaReport<'_> {
     fn add(&mut self, state: CheckState, message: &str, next: &str) {
         let message = clean_line(&format!("{}{message}", self.subject));
         let next = clean_line(next);
-        self.results.push(CheckResult { area: self.area, state, message, next });
+        self.results.push(CheckResult { area: self.area, state, message, next, lines: vec![] });
     }
 }
 
@@ -115,8 +126,8 @@ impl DoctorReport {
                 last_area = Some(result.area);
             }
             text += &format!("  {} {}\n", state_symbol(result.state, is_terminal), result.message);
-            if !result.next.is_empty() {
-                text += &format!("       {}\n", result.next);
+            for line in result.lines.iter().chain([&result.next]).filter(|line| !line.is_empty()) {
+                text += &format!("       {line}\n");
             }
         }
         text + "\n" + &self.summary_line() + "\n"

@@ -113,6 +113,10 @@ impl FileChange {
         matches!(self.outcome, ChangeOutcome::Refused(_))
     }
 
+    pub(super) fn is_file_removal(&self) -> bool {
+        matches!(self.outcome, ChangeOutcome::Write { after: None, .. })
+    }
+
     pub(super) fn is_write(&self) -> bool {
         matches!(self.outcome, ChangeOutcome::Write { .. })
     }

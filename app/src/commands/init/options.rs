@@ -4,6 +4,8 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use reqlore_client_config::{Client, ConfigScope};
 
+use super::hooks::HookChoice;
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Configure this client; can be repeated [default: all clients found on this machine]
@@ -22,6 +24,10 @@ pub(crate) struct Options {
     /// Create the first files of these kinds, if there are none
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) create: Vec<Scaffold>,
+    /// Show assistants the state of the project at the start of each session, by a hook in your own
+    /// files [default: asks; hooks stay as they are with --yes]
+    #[arg(long, value_name = "CHOICE")]
+    pub(crate) hooks: Option<HookChoice>,
     /// Do not edit AGENTS.md
     #[arg(long)]
     pub(crate) no_agents_md: bool,

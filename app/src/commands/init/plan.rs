@@ -110,7 +110,7 @@ impl<'a> ChangePlan<'a> {
         let (server, warning) =
             server.for_client(client, &location, old_entry.as_ref(), names_file, self.environment);
         let entry = client.entry(&server)?;
-        let change = self.add_change(client, &location);
+        let change = self.add_change(client, location.scope, &location.file);
         if change.is_refused() {
             return Ok(());
         }
@@ -146,20 +146,17 @@ impl<'a> ChangePlan<'a> {
     pub(super) fn add_change(
         &mut self,
         client: Client,
-        location: &ConfigLocation,
+        scope: ConfigScope,
+        file: &Path,
     ) -> &mut FileChange {
         let title = client.title();
-        let new = FileChange::for_file(
-            ChangeKind::Entry,
-            title,
-            location.scope,
-            &location.file,
-            self.environment,
-        );
+        let new = FileChange::for_file(ChangeKind::Entry, title, scope, file, self.environment);
         let mut index = self.changes.len();
         if let Some(shared) = self.changes.iter().position(|change| change.target == new.target) {
             index = shared;
-            self.changes[index].title += &format!(", {title}");
+            if !self.changes[index].clients.contains(&client) {
+                self.changes[index].title += &format!(", {title}");
+            }
         } else {
             self.changes.push(new);
         }

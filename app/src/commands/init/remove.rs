@@ -7,10 +7,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use reqlore_client_config::edit::{self, EntrySlot, block};
-use reqlore_client_config::{Client, ClientEnvironment, ConfigError, ConfigLocation, ConfigScope};
+use reqlore_client_config::{Client, ClientEnvironment, ConfigError, ConfigScope};
 use serde_json::{Map, Value};
 
 use super::file_change;
+use super::hooks::{hook_file, list_file};
 use super::plan::{self, ChangePlan};
 use super::undo_log::{UndoEntry, UndoLog, find_entry};
 use crate::commands::init::file_change::{
@@ -30,12 +31,17 @@ pub(super) fn plan_removal<'a>(
 ) -> ChangePlan<'a> {
     let mut plan = ChangePlan::new(environment);
     for (path, entry) in &log.files {
-        if is_selected(entry, options, environment) {
+        // Other clients' hooks need the list.
+        let is_needed = *path == list_file(&environment.home)
+            && !options.client.is_empty()
+            && entry.clients.iter().any(|name| options.client.iter().all(|one| one.name() != name));
+        if !is_needed && is_selected(entry, options, environment) {
             plan.changes.push(undo_logged_edit(path, entry, environment));
         }
     }
     for client in clients {
         add_unlogged_entries(&mut plan, *client, options, log);
+        add_unlogged_hook(&mut plan, *client, options, log);
     }
     add_agents_md(&mut plan, options, log);
     // The block is last, as in the output of init.
@@ -79,13 +85,13 @@ fn add_unlogged_entries(
     for scope in ConfigScope::ALL {
         let Ok(location) = client.config_location(scope, environment) else { continue };
         // The undo of the logged edit is planned already.
-        if resolved_target(&location).is_some_and(|target| log.files.contains_key(&target)) {
+        if resolved_target(&location.file).is_some_and(|target| log.files.contains_key(&target)) {
             continue;
         }
         let is_asked = options.scope.is_none_or(|asked| asked == scope);
         if named_scope == Some(scope) {
-            let change = plan.add_change(client, &location);
-            cut_our_part(change, |text| cut_entry(text, &[location.slot]), UNLOGGED_NOTE);
+            let change = plan.add_change(client, location.scope, &location.file);
+            cut_our_part(change, |text| cut_entry(text, &[location.slot], &[]), UNLOGGED_NOTE);
         } else if is_asked && find_entry(&location).is_some() {
             plan.warnings.push(format!(
                 "{}: the entry is not in the undo log; to remove it, run reqlore init --remove \
@@ -97,8 +103,24 @@ fn add_unlogged_entries(
     }
 }
 
-fn resolved_target(location: &ConfigLocation) -> Option<PathBuf> {
-    let (target, _) = file_change::resolve_and_read(&location.file, None).ok()?;
+/// Removes the hook of a client that the user named.
+fn add_unlogged_hook(plan: &mut ChangePlan<'_>, client: Client, options: &Options, log: &UndoLog) {
+    let Some((hook, scope, file)) = hook_file(client, options.scope, plan.environment) else {
+        return;
+    };
+    if options.client.is_empty()
+        || resolved_target(&file).is_some_and(|target| log.files.contains_key(&target))
+    {
+        return;
+    }
+    let change = plan.add_change(client, scope, &file);
+    if !change.is_refused() && change.old_text.is_some() {
+        change.set_text(edit::remove_hook(change.current_text(), hook.path));
+    }
+}
+
+fn resolved_target(file: &Path) -> Option<PathBuf> {
+    let (target, _) = file_change::resolve_and_read(file, None).ok()?;
     Some(target)
 }
 
@@ -152,7 +174,7 @@ fn has_other_entry(environment: &ClientEnvironment, removed: &BTreeSet<&Path>) -
             continue;
         };
         if find_entry(&location).is_some()
-            && resolved_target(&location).is_some_and(|target| !removed.contains(&*target))
+            && resolved_target(&location.file).is_some_and(|target| !removed.contains(&*target))
         {
             return true;
         }
@@ -174,6 +196,7 @@ fn undo_logged_edit(path: &Path, entry: &UndoEntry, environment: &ClientEnvironm
     let mut change = FileChange::for_file(entry.kind, &title, scope, path, environment);
     change.clients.clone_from(&clients);
     let Some(text) = change.old_text.clone() else { return change };
+    let mut new_file = clients.first().map_or("", |client| client.new_file());
     let mut undone = entry.undo(&text);
     if entry.kind == ChangeKind::Block {
         // The user may have added text below the block, which an exact undo could join.
@@ -182,13 +205,21 @@ fn undo_logged_edit(path: &Path, entry: &UndoEntry, environment: &ClientEnvironm
     match (undone, entry.kind) {
         (Some(undone), _) => change.set_text(Ok(undone)),
         (None, ChangeKind::Entry) => {
-            let mut slots = Vec::new();
+            let (mut slots, mut hooks) = (Vec::new(), Vec::new());
             for client in &clients {
-                if let Ok(location) = client.config_location(scope, environment) {
+                if let Ok(location) = client.config_location(scope, environment)
+                    && resolved_target(&location.file).is_some_and(|target| target == path)
+                {
                     slots.push(location.slot);
                 }
+                if let Some((hook, _, file)) = hook_file(*client, Some(scope), environment)
+                    && resolved_target(&file).is_some_and(|target| target == path)
+                {
+                    hooks.push(hook.path);
+                    new_file = hook.new_file;
+                }
             }
-            cut_our_part(&mut change, |text| cut_entry(text, &slots), EDITED_NOTE);
+            cut_our_part(&mut change, |text| cut_entry(text, &slots, &hooks), EDITED_NOTE);
         }
         (None, ChangeKind::Block) => {
             cut_our_part(&mut change, block::remove_block, EDITED_NOTE);
@@ -198,10 +229,6 @@ fn undo_logged_edit(path: &Path, entry: &UndoEntry, environment: &ClientEnvironm
         (None, ChangeKind::Scaffold) => return change,
     }
     change.mentions_reqlore = true;
-    let new_file = match clients.first() {
-        Some(client) => client.new_file(),
-        None => "",
-    };
     // A file that init created is removed if only our text was in it.
     if entry.is_new && !change.is_refused() && is_empty_file(change.current_text(), new_file) {
         change.remove_file();
@@ -226,7 +253,7 @@ fn cut_our_part(
     }
 }
 
-fn cut_entry(text: &str, slots: &[EntrySlot]) -> Result<String, ConfigError> {
+fn cut_entry(text: &str, slots: &[EntrySlot], hooks: &[&[&str]]) -> Result<String, ConfigError> {
     let mut text = text.to_owned();
     // A file without our name needs no edit, even if it can't be parsed.
     if !text.contains(edit::SERVER_NAME) {
@@ -234,6 +261,9 @@ fn cut_entry(text: &str, slots: &[EntrySlot]) -> Result<String, ConfigError> {
     }
     for slot in slots {
         text = edit::remove_entry(&text, *slot)?;
+    }
+    for path in hooks {
+        text = edit::remove_hook(&text, path)?;
     }
     Ok(text)
 }
@@ -252,7 +282,7 @@ fn filled_lines(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// True if only `new_file` and the empty maps around an entry are left.
-fn is_empty_file(text: &str, new_file: &str) -> bool {
+pub(super) fn is_empty_file(text: &str, new_file: &str) -> bool {
     let text = text.trim_start_matches('\u{feff}').trim();
     if text.is_empty() {
         return true;

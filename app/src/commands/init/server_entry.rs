@@ -5,7 +5,9 @@
 
 use std::path::{Path, PathBuf};
 
-use reqlore_client_config::{Client, ClientEnvironment, ConfigLocation, ConfigScope, ServerSpec};
+use reqlore_client_config::{
+    Client, ClientEnvironment, ConfigError, ConfigLocation, ConfigScope, ServerSpec,
+};
 use reqlore_domain::identity::redact_secrets;
 use reqlore_domain::unreplaced_variable::check_replaced;
 use reqlore_probe::{endpoint_url, is_loopback};
@@ -14,6 +16,8 @@ use serde_json::Value;
 use crate::client_environment::{NAME, program_on_path};
 use crate::commands::client_entry::{CommandEntry, NPX, is_package};
 use crate::commands::init::options::Options;
+use crate::commands::tool_client::TOKEN_VARIABLE;
+use crate::commands::untrusted_text::shell_word;
 use crate::config::parse_toolsets;
 use crate::config::paths::{check_path, env_variable, resolve_links};
 use crate::exit::{CommandError, Result};
@@ -142,6 +146,46 @@ impl ServerEntry {
         }
         (ServerSpec::Command { program, arguments }, warning)
     }
+}
+
+impl ServerEntry {
+    /// The shell command of a client's hook, which is in a file of this user.
+    pub(super) fn hook_command(
+        &self,
+        client: Client,
+        scope: ConfigScope,
+        environment: &ClientEnvironment,
+    ) -> Result<String, ConfigError> {
+        let mut words = vec![program_for(ConfigScope::User)];
+        words.extend(["hook", "session", "--client", client.name()].map(str::to_owned));
+        words.extend(match scope {
+            ConfigScope::User => ["--scope".to_owned(), scope.name().to_owned()],
+            // A session may start in another folder of the project.
+            ConfigScope::Project => {
+                ["--root".to_owned(), environment.project.to_string_lossy().into_owned()]
+            }
+        });
+        match self {
+            Self::Command { is_npx: true, .. } => {
+                return Err("npx takes longer than a hook may; install the package with `npm \
+                            install -g reqlore`, then run `reqlore init --hooks session`"
+                    .into());
+            }
+            Self::Command { arguments, .. } => words.extend(arguments.iter().cloned()),
+            Self::Url { token_variable, .. } if token_variable != TOKEN_VARIABLE => {
+                return Err(format!("a hook reads the token from {TOKEN_VARIABLE}; use it").into());
+            }
+            Self::Url { url, .. } => words.extend(["--url".to_owned(), url.clone()]),
+        }
+        Ok(guarded_command(&words))
+    }
+}
+
+/// A shell command that does nothing if its program is missing, and does not fail.
+pub(crate) fn guarded_command(words: &[String]) -> String {
+    let words: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
+    let program = words.first().map_or("", |program| program);
+    format!("test -x {program} && {} || true", words.join(" "))
 }
 
 fn absolute_path_in<'a>(program: &'a String, arguments: &'a [String]) -> Option<&'a String> {

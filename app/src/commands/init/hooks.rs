@@ -1,0 +1,196 @@
+//! The session hooks that init writes, and the list of projects for which a hook in the user's
+//! files prints text: in a cloned project it must not.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use reqlore_client_config::edit;
+use reqlore_client_config::{Client, ClientEnvironment, ConfigError, ConfigScope, SessionHook};
+use serde_json::json;
+
+use super::file_change::{ChangeOutcome, resolve_and_read};
+use super::options::Options;
+use super::plan::ChangePlan;
+use super::remove::is_empty_file;
+use super::server_entry::ServerEntry;
+use super::undo_log::UndoLog;
+use crate::commands::untrusted_text::read_file;
+use crate::config::paths::env_variable;
+use crate::config::{AppConfig, state_folder};
+use crate::settings::SettingFlags;
+use crate::storage_spec::StorageSpec;
+
+/// In the state folder.
+const LIST_FILE: &str = "hooks.json";
+const LIST_PATH: &[&str] = &["projects"];
+const MAX_LIST_BYTES: u64 = 4 << 20;
+const NOTE: &str = "the hook shows the state of the project to the assistant at the start of each \
+                    session, in at most 400 tokens";
+
+/// A value of `--hooks`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HookChoice {
+    None,
+    Session,
+}
+
+/// True if init has added hooks for this project to the user's files.
+pub(crate) fn is_hook_project(project: &Path) -> bool {
+    let Some(home) = env_variable("HOME") else { return false };
+    let file = list_file(Path::new(&home));
+    let Ok(Some(text)) = read_file(&file, MAX_LIST_BYTES) else { return false };
+    edit::find_items(&text, LIST_PATH).is_ok_and(|listed| listed.contains(&json!(project)))
+}
+
+pub(super) fn list_file(home: &Path) -> PathBuf {
+    state_folder(home).join(LIST_FILE)
+}
+
+/// The file of a client's hook, for the scope that init was given.
+pub(super) fn hook_file(
+    client: Client,
+    scope: Option<ConfigScope>,
+    environment: &ClientEnvironment,
+) -> Option<(&'static SessionHook, ConfigScope, PathBuf)> {
+    let hook = client.session_hook()?;
+    let (scope, file) = hook.location(scope.unwrap_or(ConfigScope::Project), environment);
+    Some((hook, scope, file))
+}
+
+impl ChangePlan<'_> {
+    /// Adds the hooks of the clients. Hooks that the user did not ask for are left out if they
+    /// would fail, or change a file that changes anyway.
+    pub(super) fn add_hooks(
+        &mut self,
+        server: &ServerEntry,
+        flags: &SettingFlags,
+        options: &Options,
+        clients: &[Client],
+    ) {
+        let is_sled = matches!(server, ServerEntry::Command { .. })
+            && AppConfig::resolve(flags)
+                .is_ok_and(|config| matches!(config.storage, StorageSpec::Sled(_)));
+        let mut listed = Vec::new();
+        for client in clients {
+            let Some((hook, scope, file)) = hook_file(*client, options.scope, self.environment)
+            else {
+                continue;
+            };
+            let is_shared = self.changes.iter().any(|change| change.path == file);
+            if hook.also_runs.is_some_and(|other| self.has_hook(other, None))
+                || options.hooks.is_none() && (is_shared || is_sled)
+            {
+                continue;
+            }
+            if self.has_hook(*client, Some(&file)) {
+                if scope == ConfigScope::Project {
+                    listed.push(*client);
+                }
+                continue;
+            }
+            let command = if is_sled {
+                Err("a hook can't open the storage sled, which a running server holds; use \
+                     --transport http --url URL"
+                    .into())
+            } else {
+                server.hook_command(*client, scope, self.environment)
+            };
+            match command.and_then(|command| self.put_hook(*client, hook, scope, &file, &command)) {
+                Ok(()) if scope == ConfigScope::User => listed.push(*client),
+                Ok(()) => {}
+                Err(_) if options.hooks.is_none() => {}
+                Err(reason) => self.unsupported.push((*client, reason.into())),
+            }
+        }
+        for client in listed {
+            let file = list_file(&self.environment.home);
+            let project = json!(self.environment.project);
+            let change = self.add_change(client, ConfigScope::User, &file);
+            change.mentions_reqlore = change.old_text.is_some();
+            let text = change.current_text().to_owned();
+            if !change.is_refused() {
+                change.set_text(edit::put_item(&text, LIST_PATH, &project));
+            }
+        }
+    }
+
+    fn put_hook(
+        &mut self,
+        client: Client,
+        hook: &SessionHook,
+        scope: ConfigScope,
+        file: &Path,
+        command: &str,
+    ) -> Result<(), ConfigError> {
+        let entries = hook.entries(command)?;
+        let change = self.add_change(client, scope, file);
+        if change.is_refused() {
+            return Ok(());
+        }
+        let is_new_file = change.old_text.is_none() && !change.is_write();
+        let text = if is_new_file { hook.new_file } else { change.current_text() }.to_owned();
+        change.mentions_reqlore |=
+            edit::find_hook(&text, hook.path).is_ok_and(|old| !old.is_empty());
+        change.set_text(edit::put_hook(&text, hook.path, &entries));
+        if let ChangeOutcome::Write { note, .. } = &mut change.outcome {
+            *note = Some(NOTE.to_owned());
+            if !hook.advice.is_empty() {
+                self.warnings.push(hook.advice.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// True if a file other than `except` has, or will have, a hook of this client.
+    fn has_hook(&self, client: Client, except: Option<&Path>) -> bool {
+        ConfigScope::ALL.into_iter().any(|scope| {
+            let Some((hook, _, file)) = hook_file(client, Some(scope), self.environment) else {
+                return false;
+            };
+            if except == Some(&*file) {
+                return false;
+            }
+            let planned = self.changes.iter().find(|change| change.path == file);
+            let text = match planned {
+                Some(change) => change.current_text().to_owned(),
+                None => resolve_and_read(&file, None)
+                    .ok()
+                    .and_then(|(_, text)| text)
+                    .unwrap_or_default(),
+            };
+            edit::find_hook(&text, hook.path).is_ok_and(|found| !found.is_empty())
+        })
+    }
+
+    /// Removes the hooks of the clients, for `--hooks none`.
+    pub(super) fn remove_hooks(&mut self, options: &Options, clients: &[Client], log: &UndoLog) {
+        for client in clients {
+            let Some((hook, scope, file)) = hook_file(*client, options.scope, self.environment)
+            else {
+                continue;
+            };
+            let is_found =
+                |text: &str| edit::find_hook(text, hook.path).is_ok_and(|found| !found.is_empty());
+            let is_shared = self.changes.iter().any(|change| change.path == file);
+            let text =
+                resolve_and_read(&file, None).ok().and_then(|(_, text)| text).unwrap_or_default();
+            if !is_found(&text) {
+                continue;
+            }
+            let change = self.add_change(*client, scope, &file);
+            change.mentions_reqlore = true;
+            let entry = log.files.get(&change.target).filter(|_| !is_shared);
+            let undone = entry.and_then(|entry| entry.undo(&text));
+            let text = match undone {
+                Some(undone) if !is_found(&undone) => Ok(undone),
+                _ => edit::remove_hook(change.current_text(), hook.path),
+            };
+            change.set_text(text);
+            let is_new = entry.is_some_and(|entry| entry.is_new);
+            if is_new && !change.is_refused() && is_empty_file(change.current_text(), hook.new_file)
+            {
+                change.remove_file();
+            }
+        }
+    }
+}
