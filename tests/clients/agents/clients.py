@@ -57,6 +57,10 @@ class Client:
     start: Callable[[Surroundings], Start]
     unwrap: Callable[[Any], str] = text_of
     shows_instructions: bool = True
+    # The name of the client for `reqlore init`, which writes its session hook.
+    hook: str = ""
+    # True if the configuration above has the hook, for a client that init does not know.
+    has_documented_hook: bool = False
 
 
 def claude_code(place: Surroundings) -> Start:
@@ -107,7 +111,15 @@ trust_level = "trusted"
 enabled = false
 """
         return Start(
-            [place.program, "exec", "--skip-git-repo-check", "--json", place.prompt],
+            [
+                place.program,
+                "exec",
+                "--skip-git-repo-check",
+                # In the place of /hooks, where users trust a hook.
+                "--dangerously-bypass-hook-trust",
+                "--json",
+                place.prompt,
+            ],
             files={".codex/config.toml": config},
             environment={"SCRIPT_KEY": KEY},
         )
@@ -165,7 +177,11 @@ def gemini_cli(place: Surroundings) -> Start:
 
 
 def qwen_code(place: Surroundings) -> Start:
+    # As docs/context.md shows it.
+    command = f"{place.server[-1]} hook session --client claude-code"
+    hooks = [{"type": "command", "command": command, "timeout": 5000}]
     settings = {
+        "hooks": {"SessionStart": [{"matcher": "startup", "hooks": hooks}]},
         "security": {"auth": {"selectedType": "openai"}},
         "privacy": {"usageStatisticsEnabled": False},
         "telemetry": {"enabled": False},
@@ -306,15 +322,26 @@ def texts_of_result(content: Any) -> str:
 
 CODEX_PROGRAM = "@openai/codex-*/vendor/*/bin/codex"
 CLIENTS = [
-    Client("claude-code", "gate", "@anthropic-ai/claude-code-*/claude", claude_code),
-    Client("codex", "gate", CODEX_PROGRAM, codex("gpt-5.5"), without_codex_header),
-    Client("codex-code-mode", "gate", CODEX_PROGRAM, codex("gpt-6.2-sol"), without_codex_header),
+    Client(
+        "claude-code", "gate", "@anthropic-ai/claude-code-*/claude", claude_code, hook="claude-code"
+    ),
+    Client("codex", "gate", CODEX_PROGRAM, codex("gpt-5.5"), without_codex_header, hook="codex"),
+    Client(
+        "codex-code-mode",
+        "gate",
+        CODEX_PROGRAM,
+        codex("gpt-6.2-sol"),
+        without_codex_header,
+        hook="codex",
+    ),
     Client("opencode", "gate", "opencode-*/bin/opencode", opencode),
-    Client("gemini-cli", "more", ".bin/gemini", gemini_cli, without_gemini_tags),
-    Client("qwen-code", "more", ".bin/qwen", qwen_code),
+    Client("gemini-cli", "more", ".bin/gemini", gemini_cli, without_gemini_tags, hook="gemini"),
+    Client("qwen-code", "more", ".bin/qwen", qwen_code, has_documented_hook=True),
     Client("kimi-code", "more", ".bin/kimi", kimi_code, without_kimi_header, False),
     Client("continue", "more", ".bin/cn", continue_cli, texts_of_result, False),
-    Client("copilot-cli", "more", ".bin/copilot", copilot_cli, shows_instructions=False),
+    Client(
+        "copilot-cli", "more", ".bin/copilot", copilot_cli, shows_instructions=False, hook="copilot"
+    ),
     Client("cline", "more", "@cline/cli-*/bin/cline", cline, texts_of_result, False),
 ]
 

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import fixture
-from clients import CLIENTS, Client, Start, Surroundings
+from clients import CLIENTS, Client, Surroundings
 from model import Script, ScriptedModel, Step, find_tool, shown_prefix
+from protocols import strings_in
 
 HERE = Path(__file__).resolve().parent
 PROMPT = "Call the tools that the script names."
@@ -38,6 +39,8 @@ OFFLINE = {
     "NO_PROXY": "127.0.0.1,localhost",
     "npm_config_offline": "true",
 }
+# The project's files in which init writes the entry of the server.
+SERVER_ENTRIES = [".mcp.json", ".codex/config.toml", ".gemini/settings.json", ".github/mcp.json"]
 # One client shows 250 characters of the instructions and another one 157.
 MAX_OPENING = 150
 # Words of the opening: the contents of the server, and the call to begin with.
@@ -157,7 +160,7 @@ class Judge:
             surroundings = Surroundings(
                 places["home"], project, model.url, wrapper, str(program), PROMPT
             )
-            problem = self._start(client.start(surroundings), surroundings, folder)
+            problem = self._start(client, surroundings, folder)
         seconds = time.monotonic() - began
         is_server_gone = has_ended(reader)
         os.close(reader)
@@ -172,8 +175,9 @@ class Judge:
             shutil.rmtree(places[name], ignore_errors=True)
         return outcome
 
-    def _start(self, start: Start, place: Surroundings, folder: Path) -> str | None:
+    def _start(self, client: Client, place: Surroundings, folder: Path) -> str | None:
         """Runs the commands of a client and returns why the last one failed."""
+        start = client.start(place)
         for path, text in start.files.items():
             file = place.home / path
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -188,6 +192,12 @@ class Judge:
                 return run_in_group(command, seconds, cwd=place.project, env=environment, log=log)
 
             problem = None
+            if client.hook:
+                init = [self.binary, "init", "--client", client.hook, "--hooks", "session"]
+                problem = run([*init, "--yes", "--no-agents-md"], SIDE_COMMAND_SECONDS)
+                # The client starts the server through the wrapper instead.
+                for entry in SERVER_ENTRIES:
+                    (place.project / entry).unlink(missing_ok=True)
             for command in start.before:
                 problem = problem or run(command, SIDE_COMMAND_SECONDS)
             problem = problem or run(start.command, RUN_SECONDS)
@@ -215,11 +225,29 @@ class Judge:
             shown = self.shown_instructions(outcome)
             problem = f"{shown} characters" if shown < MAX_OPENING else None
             report("the model sees the opening of the instructions", problem)
+        if client.hook or client.has_documented_hook:
+            shown = self.hook_texts(outcome)
+            problem = None if shown == 1 else f"it is there {shown} times"
+            report("the text of the session hook reaches the model once", problem)
         problem = None if outcome.is_server_gone else f"it ran for {SERVER_END_SECONDS} s more"
         report("the server ends with the client", problem)
 
     def shown_instructions(self, outcome: Outcome) -> int:
         return shown_prefix(self.instructions, outcome.script.first_body or {})
+
+    def hook_texts(self, outcome: Outcome) -> int:
+        """The number of times that the first request has the whole text of the hook."""
+        command = [self.binary, "hook", "session", "--client", "copilot"]
+        home = self.template / "home"
+        done = subprocess.run(
+            command,
+            cwd=self.template / "project",
+            env=fixture.environment(home),
+            check=True,
+            capture_output=True,
+        )
+        text = json.loads(done.stdout)["additionalContext"]
+        return sum(string.count(text) for string in strings_in(outcome.script.first_body))
 
     def table(self, outcomes: list[Outcome]) -> str:
         """One column per client. Sizes are bytes, `!` marks an answer with missing texts."""
