@@ -207,6 +207,30 @@ stage.test('filters_stay_for_another_kind_and_counts_agree', { user: 'ben' }, as
   same(await page.locator('.card').count(), 1);
 });
 
+stage.test('filter_replaces_the_list_and_back_returns_to_it', { user: 'ben' }, async (window) => {
+  const { page } = window;
+  const total = page.locator('.page-head .muted');
+  await window.visit('/p/default/table?kind=user_story');
+  const before = await total.innerText();
+  await page.evaluate(() => { document.body.dataset.loaded = 'once'; });
+  await page.getByLabel('Title or ID').fill('pay');
+  await page.getByLabel('Title or ID').press('Enter');
+  await page.waitForURL(/kind=user_story&q=pay$/);
+  await untilSame(() => total.innerText(), '2 in total');
+  // The frame stays, with the links of the new address.
+  same(await page.evaluate(() => document.body.dataset.loaded), 'once');
+  same(await page.evaluate(() => document.activeElement.id), 'filter-text');
+  await page.getByLabel('Priority').selectOption('1');
+  await untilSame(() => total.innerText(), '1 in total');
+  match(await page.locator('[data-new]').getAttribute('href'), /priority=1/);
+  match(await page.locator('#theme-form [name=next]').inputValue(), /q=pay&priority=1$/);
+  await page.goBack();
+  await untilSame(() => total.innerText(), '2 in total');
+  same(await page.getByLabel('Title or ID').inputValue(), 'pay');
+  await page.goBack();
+  await untilSame(() => total.innerText(), before);
+});
+
 stage.test('views_and_search_work_without_scripts',
   { user: 'ann', javaScriptEnabled: false }, async (window) => {
     const { page } = window;

@@ -13,6 +13,8 @@ const REQUIREMENTS = 1_000;
 /** The most changes of one call. */
 const BATCH = 100;
 const CARDS = ['Draft', 'Active'];
+/** Statuses with the classes that show them. */
+const TONES = [[CARDS[0], 'draft'], [CARDS[1], 'done']];
 const BOARD = '/p/default/board?kind=requirement';
 const TABLE = '/p/default/table?kind=requirement';
 const CONFLICT = /status of 409/;
@@ -70,6 +72,28 @@ const ACTIONS = {
       const value = String(1 + (number % 4));
       const result = `main:has(select[name=priority] option[value="${value}"][selected]) tbody tr`;
       return { event: 'change', result, act: () => select.selectOption(value) };
+    },
+  },
+  'change a status in place': {
+    page: TABLE,
+    async prepare(page, number) {
+      const value = page.locator('tbody .edit[id$="-status"]').nth(number % 50);
+      const id = await value.getAttribute('id');
+      const [status, tone] = (await value.locator('.done').count()) ? TONES[0] : TONES[1];
+      await value.press('Enter');
+      await page.locator(`.field-form [value="${status}"]`).focus();
+      const result = `#${id}:not([aria-busy]) .${tone}`;
+      return { event: 'keydown', result, act: () => page.keyboard.press('Enter') };
+    },
+  },
+  palette: {
+    page: TABLE,
+    async prepare(page, number) {
+      if (!(await page.locator('#palette[open]').count())) await page.keyboard.press('/');
+      // Not among the results of the text before.
+      const id = `REQ-${100 + ((number * 37) % 800)}`;
+      const act = () => page.locator('#find').fill(id);
+      return { event: 'input', result: `#found [href$="/item/${id}"]`, act };
     },
   },
   'open an item': {

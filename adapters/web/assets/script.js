@@ -1,8 +1,9 @@
 // Enhancements of the pages. Every page works without them.
 "use strict";
 
-const main = document.getElementById("main");
-const live = document.getElementById("live");
+const byId = (id) => document.getElementById(id);
+const main = byId("main");
+const live = byId("live");
 
 function announce(message) {
   live.textContent = message;
@@ -18,22 +19,24 @@ function fetchPage(url) {
   return fetch(url, { headers });
 }
 
+/** The page; `null` if it can't be shown, because the server is not ready or the session has ended. */
 async function loadPage(url) {
-  const response = await fetchPage(url);
-  // A server that is not ready must not replace the content.
-  if (response.status >= 500) return null;
-  // The session has ended: a link would lead to the sign-in page as well.
-  if (isSignIn(response)) return null;
-  return new DOMParser().parseFromString(await response.text(), "text/html");
+  try {
+    const response = await fetchPage(url);
+    if (response.status >= 500 || isSignIn(response)) return null;
+    return new DOMParser().parseFromString(await response.text(), "text/html");
+  } catch {
+    return null;
+  }
 }
 
 const UNREACHABLE = "The server can't be reached; try again";
 
-/** Posts a form that changes something. The answer has a message if that failed. */
+/** Posts a form that changes something. The answer has no `ok` if the server did not answer. */
 async function postForm(url, body) {
   try {
     const response = await fetch(url, { method: "POST", body, headers: { accept: "application/json" } });
-    return await response.json();
+    return { ok: response.ok, ...(await response.json()) };
   } catch {
     return { message: UNREACHABLE };
   }
@@ -56,28 +59,33 @@ function hasChanges(part) {
 function isBusy() {
   if (document.querySelector("body > .menu, .card:is(.dragged, [aria-busy]), dialog[open]")) return true;
   const field = document.activeElement?.closest("main :is(textarea, input:not([id^=select-]), select)");
-  return (field && field.type !== "hidden") || hasChanges(main);
+  return (field && field.type !== "hidden" && field.form?.method !== "get") || hasChanges(main);
 }
 
-function scrollPositions() {
-  return [...main.querySelectorAll(".board, .table-box")].map((part) => [part.scrollLeft, part.scrollTop]);
-}
+const scrollParts = () => [...main.querySelectorAll(".board, .table-box")];
+const scrollPositions = () => scrollParts().map((part) => [part.scrollLeft, part.scrollTop]);
 
 function setScroll(positions) {
-  main.querySelectorAll(".board, .table-box").forEach((part, index) => part.scrollTo(...(positions[index] ?? [0, 0])));
+  scrollParts().forEach((part, index) => part.scrollTo(...(positions[index] ?? [0, 0])));
 }
 
 // Browsers restore only the position of the whole page.
 main.addEventListener("scrollend", () => history.replaceState({ scrolls: scrollPositions() }, ""), true);
 if (history.state?.scrolls) setScroll(history.state.scrolls);
 
-/** Replaces the main column by its current state; keeps focus, scroll position and opened details. */
+/** Replaces the main column by its current state. */
 async function refresh() {
   // The answer to a form is not the page of its address.
   if (!eventsUrl || isBusy()) return false;
   const page = await loadPage(location.href);
   const fresh = page?.getElementById("main");
   if (!fresh || isBusy() || fresh.innerHTML === shownHtml) return Boolean(fresh);
+  showMain(fresh);
+  return true;
+}
+
+/** Replaces the main column; keeps focus, scroll position and opened details. */
+function showMain(fresh) {
   shownHtml = fresh.innerHTML;
   const focused = document.activeElement?.id;
   const open = new Map([...main.querySelectorAll("details[id]")].map((part) => [part.id, part.open]));
@@ -86,11 +94,44 @@ async function refresh() {
   main.replaceChildren(...fresh.childNodes);
   for (const part of main.querySelectorAll("details[id]")) part.open = open.get(part.id) ?? part.open;
   setScroll(scrolls);
-  for (const { id } of selected) document.getElementById(id)?.setAttribute("checked", "");
-  if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+  for (const { id } of selected) byId(id)?.setAttribute("checked", "");
+  if (focused) byId(focused)?.focus({ preventScroll: true });
   prepare();
-  return true;
 }
+
+let filteredUrl = "";
+let filterCount = 0;
+
+/** Shows the page of a filter form, without loading the frame again. */
+async function showFiltered(form) {
+  form.ariaBusy = "true";
+  const url = `${form.action}?${new URLSearchParams(new FormData(form))}`;
+  const count = ++filterCount;
+  const page = await loadPage(url);
+  // A later filter replaces this one.
+  if (count !== filterCount) return;
+  if (!page?.getElementById("filter-text")) return location.assign(url);
+  history.pushState(null, "", url);
+  filteredUrl = location.href;
+  document.title = page.title;
+  document.body.dataset.refresh = page.body.dataset.refresh;
+  for (const place of ["[data-new]", "#theme-form [name=next]", "#done [name=next]"]) {
+    const [old, fresh] = [document, page].map((one) => one.querySelector(place));
+    if (fresh) old?.replaceWith(fresh);
+  }
+  showMain(page.getElementById("main"));
+  announce(main.querySelector(".page-head .muted").textContent);
+}
+
+addEventListener("popstate", () => {
+  if (filteredUrl && location.href.split("#")[0] !== filteredUrl) location.reload();
+});
+main.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (form.dataset.autosubmit === undefined || form.method !== "get") return;
+  event.preventDefault();
+  showFiltered(form);
+});
 
 const FIRST_RETRY = 2000;
 const LAST_RETRY = 60000;
@@ -98,7 +139,7 @@ const eventsUrl = document.body.dataset.events;
 let stream = null;
 let pending = false;
 let hasMissed = false;
-const stale = document.getElementById("stale");
+const stale = byId("stale");
 let retryDelay = FIRST_RETRY;
 
 /** Says that the page is no longer live, and what to do. */
@@ -116,7 +157,7 @@ async function showStale() {
 }
 
 async function refreshSoon() {
-  pending = !(await refresh().catch(() => false));
+  pending = !(await refresh());
 }
 
 function connect() {
@@ -154,15 +195,18 @@ document.addEventListener("visibilitychange", () => {
 });
 // A page in the browser's cache must not hold a stream.
 addEventListener("pagehide", () => { stream?.close(); stream = null; });
-addEventListener("pageshow", (event) => { if (event.persisted) { connect(); refreshSoon(); } });
+addEventListener("pageshow", (event) => {
+  isSubmitted = false;
+  if (event.persisted) { connect(); refreshSoon(); }
+});
 main.addEventListener("focusout", () => { if (pending) setTimeout(refreshSoon, 200); });
 
 /* Palette: records, pages and actions by their names */
 
-const searchBox = document.getElementById("q");
-const palette = document.getElementById("palette");
-const findBox = document.getElementById("find");
-const found = document.getElementById("found");
+const searchBox = byId("q");
+const palette = byId("palette");
+const findBox = byId("find");
+const found = byId("found");
 let findRequest = null;
 let whenFound = null;
 
@@ -235,7 +279,6 @@ if (palette) {
 
 let isSubmitted = false;
 addEventListener("submit", () => { isSubmitted = true; });
-addEventListener("pageshow", () => { isSubmitted = false; });
 addEventListener("beforeunload", (event) => {
   const texts = [...main.querySelectorAll("form[method=post]:has(textarea)")];
   if (!isSubmitted && texts.some((form) => "unsaved" in form.dataset || hasChanges(form))) event.preventDefault();
@@ -245,7 +288,7 @@ addEventListener("beforeunload", (event) => {
 
 const NOTICE_TIME = 20000;
 const MAX_CHANGES = 50;
-const done = document.getElementById("done");
+const done = byId("done");
 let doneTimer = 0;
 let isUndoing = false;
 
@@ -275,7 +318,7 @@ function showDone(message, change, label = "Undo", tone = "success") {
   done.elements.change.value = change;
   button.textContent = label;
   button.hidden = !change;
-  done.className = `notice ${tone}`;
+  done.className = `notice floating ${tone}`;
   done.hidden = false;
   hideDone();
   announce(message);
@@ -293,17 +336,13 @@ async function undo(change) {
   const isRedo = !madeChanges().includes(change);
   const body = new URLSearchParams(new FormData(done));
   body.set("change", change);
-  try {
-    const response = await fetch(done.action, { method: "POST", body, headers: { accept: "application/json" } });
-    const answer = await response.json();
-    keepChanges(madeChanges().filter((other) => other !== change));
-    if (isRedo && response.ok) noteChange(answer.message, answer.change);
-    else showDone(answer.message, answer.change ?? "", "Redo", response.ok ? "success" : "error");
-    await refresh();
-  } catch {
-    showDone(UNREACHABLE, change, "Undo", "error");
-  }
+  const answer = await postForm(done.action, body);
   isUndoing = false;
+  if (answer.ok === undefined) return showDone(answer.message, change, "Undo", "error");
+  keepChanges(madeChanges().filter((other) => other !== change));
+  if (isRedo && answer.ok) noteChange(answer.message, answer.change);
+  else showDone(answer.message, answer.change ?? "", "Redo", answer.ok ? "success" : "error");
+  await refresh();
 }
 
 if (done) {
@@ -359,7 +398,7 @@ function cardLinks(column) {
 
 function showError(message) {
   // Outside of the main column, which a live update replaces.
-  const box = document.getElementById("problem");
+  const box = byId("problem");
   box.textContent = message;
   box.hidden = !message;
 }
@@ -382,7 +421,7 @@ async function moveCard(link, status, rank = "") {
   card.replaceWith(place);
   card.ariaBusy = "true";
   const [side, other] = rank.split(" ");
-  if (side) document.getElementById(other).closest(".card")[side](card);
+  if (side) byId(other).closest(".card")[side](card);
   else board.querySelector(`[data-status="${CSS.escape(status)}"] .cards`).prepend(card);
   const { message, change, notes } = await postForm(board.dataset.move, body);
   card.ariaBusy = null;
@@ -394,8 +433,8 @@ async function moveCard(link, status, rank = "") {
     return;
   }
   const id = link.id;
-  await refresh().catch(() => false);
-  const moved = document.getElementById(id);
+  await refresh();
+  const moved = byId(id);
   moved?.closest(".card").classList.add("moved");
   moved?.focus();
   noteChange(`${id} moved${isSame ? "" : ` to ${status}`}${notes && ` (${notes})`}.`, change);
@@ -531,7 +570,7 @@ main.addEventListener("click", (event) => {
   }
   const copier = event.target.closest("[data-copy]");
   if (copier) {
-    const source = document.getElementById(copier.dataset.copy);
+    const source = byId(copier.dataset.copy);
     navigator.clipboard.writeText(source.value ?? source.textContent).then(
       () => {
         announce("Copied");
@@ -554,7 +593,7 @@ main.addEventListener("submit", async (event) => {
   button.ariaBusy = null;
   showError(message);
   if (message) return;
-  await refresh().catch(() => false);
+  await refresh();
   noteChange(notice ?? `${body.get("item")} is ${body.get("status")}.`, change);
 });
 
@@ -596,7 +635,7 @@ async function openPicks(field) {
   const number = ++pickNumber;
   const range = pickRange(field);
   const query = new URLSearchParams({ kind: field.dataset.pick, q: field.value.slice(...range).trim() });
-  const response = await fetch(`${pickUrl}?${query}`, { headers: { accept: "application/json" } }).catch(() => null);
+  const response = await fetch(`${pickUrl}?${query}`).catch(() => null);
   const choices = response?.ok && !response.redirected ? await response.json() : [];
   if (number !== pickNumber || document.activeElement !== field) return;
   closePicks();
@@ -619,7 +658,7 @@ async function openPicks(field) {
   field.after(picks);
   picks.showPopover();
   placeMenu(picks, field);
-  announce(choices.length === 1 ? "1 suggestion" : `${choices.length} suggestions`);
+  announce(`Suggestions: ${choices.length}`);
 }
 
 function choosePick(option) {
@@ -667,9 +706,9 @@ document.addEventListener("keydown", (event) => {
 /** Opens the form of a field as a menu, after an error with the message and the typed text. */
 async function openField(opener, url, problem = "", typed) {
   opener.ariaBusy = "true";
-  const page = await loadPage(url).catch(() => null);
+  const page = await loadPage(url);
   // A live update may have replaced it.
-  opener = document.getElementById(opener.id) ?? opener;
+  opener = byId(opener.id) ?? opener;
   opener.ariaBusy = null;
   const form = page?.querySelector(".field-form");
   showError(form ? "" : problem || page?.querySelector("main p")?.textContent || UNREACHABLE);
@@ -693,10 +732,10 @@ async function saveField(opener, url, form, button, typed) {
   form.hidePopover();
   opener.ariaBusy = "true";
   const { message, notice, change } = await postForm(form.action, body);
-  if (change) await refresh().catch(() => false);
+  if (change) await refresh();
   else opener.replaceChildren(...shown);
   opener.ariaBusy = null;
-  const now = document.getElementById(opener.id) ?? main;
+  const now = byId(opener.id) ?? main;
   if (message) return openField(now, url, message, typed);
   if (document.activeElement === document.body) now.focus();
   (change ? noteChange : showDone)(notice, change);
@@ -712,18 +751,18 @@ function shownParts(selector) {
 
 function selectItems(boxes, isSelected) {
   for (const box of boxes) box.checked = isSelected;
-  const all = document.getElementById("select-all");
+  const all = byId("select-all");
   if (!all) return;
   all.checked = shownParts(".select").every((box) => box.checked);
   const text = `${main.querySelectorAll(".select:checked").length} selected`;
-  document.getElementById("selected").textContent = text;
+  byId("selected").textContent = text;
   if (boxes.length) announce(text);
 }
 
 /** Selects an item, or a range from the last one to it. */
 function selectTo(box, isRange) {
   const boxes = shownParts(".select");
-  const last = (isRange && document.getElementById(lastSelected)) || box;
+  const last = (isRange && byId(lastSelected)) || box;
   const [start, end] = [last, box].map((one) => boxes.indexOf(one)).sort((a, b) => a - b);
   selectItems(boxes.slice(start, end + 1), box.checked);
   lastSelected = box.id;
@@ -743,7 +782,7 @@ main.addEventListener("click", (event) => {
 
 /* Shortcuts */
 
-const shortcutSwitch = document.getElementById("shortcut-switch");
+const shortcutSwitch = byId("shortcut-switch");
 const SHORTCUTS_OFF = "reqlore-no-shortcuts";
 
 function hasShortcuts() {
@@ -752,7 +791,7 @@ function hasShortcuts() {
 }
 
 if (shortcutSwitch) {
-  document.getElementById("shortcut-choice").hidden = false;
+  byId("shortcut-choice").hidden = false;
   shortcutSwitch.checked = hasShortcuts();
   shortcutSwitch.addEventListener("change", () => {
     if (shortcutSwitch.checked) localStorage.removeItem(SHORTCUTS_OFF);
@@ -783,7 +822,7 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "/" && palette) {
     openPalette("");
   } else if (event.key === "?") {
-    document.getElementById("shortcuts")?.togglePopover();
+    byId("shortcuts")?.togglePopover();
   } else if (event.key === "c" && !event.repeat && document.querySelector("[data-new]")) {
     document.querySelector("[data-new]").click();
   } else if (event.key === "z" && done && !event.repeat) {
