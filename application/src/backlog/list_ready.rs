@@ -120,7 +120,7 @@ impl Tool for ListReady {
             total,
             waiting: waiting.len(),
             waits: waiting.iter().take(MAX_NAMED).filter_map(|one| wait(one, &waits)).collect(),
-            cycles: waits.cycles().into_iter().map(cycle_names).collect(),
+            cycles: waits.cycles().iter().map(|cycle| cycle_names(cycle)).collect(),
             next_cursor: last.map(|story| pages.cursor(&story.position)),
             notes: Vec::new(),
         };
@@ -151,7 +151,7 @@ fn wait(story: &ReadyStory, waits: &StoryWaits) -> Option<StoryWait> {
     Some(StoryWait { reference_id: reference.to_string(), waits_for })
 }
 
-fn cycle_names(cycle: Vec<Reference>) -> Vec<String> {
+fn cycle_names(cycle: &[Reference]) -> Vec<String> {
     cycle.iter().map(Reference::to_string).collect()
 }
 

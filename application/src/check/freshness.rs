@@ -1,5 +1,6 @@
 //! The part of `reqlore check` that examines which records have ended.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use reqlore_domain::backlog::{ItemKind, Status};
@@ -58,7 +59,7 @@ fn succession_problem(
 ) -> Option<(&'static str, String)> {
     let name = |id: &DocumentId| {
         let named = metas.iter().find(|meta| meta.id == *id).and_then(|meta| meta.reference());
-        named.map_or_else(|| id.name.clone(), |name| name.into_owned())
+        named.map_or_else(|| id.name.clone(), Cow::into_owned)
     };
     if let Some(rival) = successions.rival(&meta.id) {
         let rival = name(rival);

@@ -13,7 +13,7 @@ const CLAIM: &str = "claim_item";
 
 /// A team whose project has the stories US-001 and US-002, with two callers.
 struct Team {
-    team: TestTeam,
+    users: TestTeam,
     ann: Arc<Caller>,
     bob: Arc<Caller>,
 }
@@ -24,7 +24,7 @@ impl Team {
         team.join('a', "ann", UserRole::User, Access::Write).await;
         team.join('b', "bob", UserRole::User, Access::Write).await;
         let (ann, bob) = (team.login('a').await.unwrap(), team.login('b').await.unwrap());
-        let testing = Self { team, ann, bob };
+        let testing = Self { users: team, ann, bob };
         let epic = json!({ "title": "Shop", "priority": 1 });
         testing.data("create_epic", epic).await;
         for title in ["Pay", "Ship"] {
@@ -36,12 +36,12 @@ impl Team {
 
     /// Calls a tool as ann.
     async fn data(&self, tool: &str, arguments: Value) -> Value {
-        let answer = self.team.call(&self.ann, tool, arguments, None).await.unwrap();
+        let answer = self.users.call(&self.ann, tool, arguments, None).await.unwrap();
         Arc::unwrap_or_clone(answer.data)
     }
 
     async fn error(&self, caller: &Arc<Caller>, arguments: Value) -> Error {
-        self.team.call(caller, CLAIM, arguments, None).await.unwrap_err()
+        self.users.call(caller, CLAIM, arguments, None).await.unwrap_err()
     }
 
     async fn ready(&self) -> Vec<String> {
@@ -50,7 +50,7 @@ impl Team {
     }
 
     async fn text(&self, tool: &str, arguments: Value) -> String {
-        self.team.call(&self.ann, tool, arguments, None).await.unwrap().text
+        self.users.call(&self.ann, tool, arguments, None).await.unwrap().text
     }
 }
 
@@ -89,12 +89,12 @@ async fn claimed_story_is_refused_to_others_and_shown_everywhere_until_it_ends()
     assert_eq!(after, before);
     let renew = json!({ "id": "US-001", "claim": claimed["claim"], "for_minutes": 20 });
     assert!(testing.data(CLAIM, renew).await["until"].as_str().unwrap() > until);
-    testing.team.pass(20 * 60);
+    testing.users.pass(20 * 60);
     assert_eq!(testing.ready().await, ["US-001", "US-002"]);
     let renew = json!({ "id": "US-001", "claim": claimed["claim"] });
     let error = testing.error(&testing.ann, renew).await;
     assert_eq!(error.field.as_deref(), Some("claim"));
-    testing.team.call(&testing.bob, CLAIM, json!({ "id": "US-001" }), None).await.unwrap();
+    testing.users.call(&testing.bob, CLAIM, json!({ "id": "US-001" }), None).await.unwrap();
 }
 
 #[tokio::test]
@@ -105,7 +105,7 @@ async fn release_end_and_finished_status_free_a_story() {
     let release = json!({ "id": "US-001", "claim": claimed["claim"], "release": true });
     testing.data(CLAIM, release).await;
     testing.data(CLAIM, claim.clone()).await;
-    let ended = testing.team.call(&testing.bob, "unclaim_item", claim.clone(), None).await;
+    let ended = testing.users.call(&testing.bob, "unclaim_item", claim.clone(), None).await;
     assert_eq!(ended.unwrap().text, "Released US-001");
     for status in ["Done", "Cancelled"] {
         testing.data(CLAIM, claim.clone()).await;
@@ -119,7 +119,7 @@ async fn release_end_and_finished_status_free_a_story() {
         }
         assert_eq!(testing.ready().await, ["US-001", "US-002"]);
     }
-    let rows = testing.team.rows().await;
+    let rows = testing.users.rows().await;
     let claims = rows.iter().filter(|row| row.action == CLAIM);
     assert_eq!(claims.clone().count(), 7);
     assert!(claims.flat_map(|row| &row.targets).all(|target| target.name == "US-001"));
@@ -130,12 +130,12 @@ async fn retry_with_the_same_key_gets_the_same_claim() {
     let testing = Team::new().await;
     let claim = || async {
         let claim = json!({ "id": "US-001" });
-        let call = testing.team.call(&testing.ann, CLAIM, claim, Some("key-1"));
+        let call = testing.users.call(&testing.ann, CLAIM, claim, Some("key-1"));
         Arc::unwrap_or_clone(call.await.unwrap().data)
     };
     assert_eq!(claim().await, claim().await);
     let other = json!({ "id": "US-001" });
-    let error = testing.team.call(&testing.ann, CLAIM, other, Some("key-2")).await.unwrap_err();
+    let error = testing.users.call(&testing.ann, CLAIM, other, Some("key-2")).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Conflict);
 }
 

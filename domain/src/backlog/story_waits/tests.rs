@@ -51,7 +51,7 @@ impl Project {
                     .filter(|link| (link.0, link.1, link.2) == (kind, relation, index));
                 let targets: Vec<_> = own.map(|link| reference(kind, link.3).to_string()).collect();
                 if !targets.is_empty() {
-                    text += &format!("{relation}: [{}]\n", targets.join(", "));
+                    text += &[relation, ": [", &targets.join(", "), "]\n"].concat();
                 }
             }
             text += "---\n";
@@ -101,9 +101,10 @@ impl Project {
 /// True for each pair with a path of one or more steps.
 fn closure(mut matrix: Vec<Vec<bool>>) -> Vec<Vec<bool>> {
     for middle in 0..matrix.len() {
-        for a in 0..matrix.len() {
-            for b in 0..matrix.len() {
-                matrix[a][b] |= matrix[a][middle] && matrix[middle][b];
+        let through = matrix[middle].clone();
+        for row in matrix.iter_mut().filter(|row| row[middle]) {
+            for (is_reached, is_next) in row.iter_mut().zip(&through) {
+                *is_reached |= is_next;
             }
         }
     }
@@ -118,9 +119,9 @@ proptest! {
         let story = |index| reference(ItemKind::UserStory, index);
         let count = project.stories.len();
         let (all, mut open) = (project.dependencies(), project.dependencies());
-        for a in 0..count {
-            for b in 0..count {
-                open[a][b] &= !project.is_finished(a) && !project.is_finished(b);
+        for (a, row) in open.iter_mut().enumerate() {
+            for (b, is_open) in row.iter_mut().enumerate() {
+                *is_open &= !project.is_finished(a) && !project.is_finished(b);
             }
         }
         let reachable = closure(open.clone());
