@@ -177,9 +177,9 @@ fn linked_work_trees_share_claims_and_git_sees_none() {
     assert_eq!(output(&mut unclaim), (0, "Released US-001\n".to_owned(), String::new()));
     assert_eq!(second.data("list_ready", json!({}))["total"], 2);
     // A bare repository has no main work tree.
-    let [from, to] = [&main, &folder.join("bare.git")].map(|path| path.to_str().unwrap());
-    run_git(&folder, &["clone", "--quiet", "--bare", from, to]);
-    run_git(&folder.join("bare.git"), &["worktree", "add", "--quiet", bare.to_str().unwrap()]);
+    let clone = folder.join("bare.git");
+    run_git(&folder, &["clone", "--quiet", "--bare", "main", "bare.git"]);
+    run_git(&clone, &["worktree", "add", "--quiet", bare.to_str().unwrap()]);
     let claimed = server(&bare).data("claim_item", json!({ "id": "US-001" }));
     assert_eq!(claimed["reach"], "this work tree only");
 }

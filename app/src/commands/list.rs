@@ -165,7 +165,7 @@ pub(crate) struct ListOptions {
         hide_possible_values = true
     )]
     named_kind: Option<ListKind>,
-    /// Only stories that can be begun: they wait for no other one, and nobody else has them
+    /// Only stories that can be begun: they wait for no other one, and no other user has them
     #[arg(long, conflicts_with_all = [
         "kind", "named_kind", "sort", "status", "story", "tags", "priority", "requirement_type",
         "text", "updated_since", "fields",

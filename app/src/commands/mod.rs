@@ -125,7 +125,7 @@ pub(crate) enum ConfiguredCommand {
     Undo(undo::UndoOptions),
     /// Restore any version of an item, entity, section or rule
     RestoreItem(undo::RestoreItemOptions),
-    /// End the claim of a story, whoever holds it
+    /// End the claim of a story, also that of another holder
     Unclaim(unclaim::UnclaimOptions),
     /// Report problems in the project's documents; exits 1 if there are any
     Check(check::CheckOptions),

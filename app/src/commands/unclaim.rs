@@ -1,4 +1,4 @@
-//! `reqlore unclaim`: ends the claim of a story, whoever holds it.
+//! `reqlore unclaim`: ends the claim of a story, also that of another holder.
 
 use super::tool_client::{ClientPurpose, ToolClient};
 use super::write_target::{ToolRequest, WriteOptions, check_exact_id};

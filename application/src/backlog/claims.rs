@@ -121,6 +121,7 @@ struct Arguments {
     /// From your first call, to renew or release.
     #[schemars(with = "Option<String>")]
     claim: Option<BoundedString<100>>,
+    /// Ends the claim.
     #[serde(default)]
     release: bool,
 }
@@ -194,7 +195,7 @@ impl Tool for UnclaimItem {
             ..write_tool::<UnclaimArguments, ClaimAnswer>(
                 "unclaim_item",
                 "End the claim of a story",
-                "Ends the claim of a story, whoever holds it.",
+                "Ends the claim of a story, also that of another holder.",
             )
         }
     }

@@ -9,6 +9,7 @@ use reqlore_domain::document::{DocumentKind, DocumentMeta};
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::answers::claims::ClaimView;
 use reqlore_domain::records::answers::details::{ItemDetails, ItemView, OtherItem};
 use reqlore_domain::records::answers::document_label::SECTION_REQUIREMENT;
 use reqlore_domain::records::answers::entry_line::{RULE, custom_text, priority_label, tag_list};
@@ -377,8 +378,10 @@ fn record_lines(record: &ItemRecord, show: &ShowKeys<ItemKeys>) -> Vec<String> {
         ("project", "Project", Some(&*record.project).filter(|_| !is_default)),
     ];
     let heading = heading_line(&record.reference_id, &record.title, &record.version, show);
-    let claim = record.claim.as_ref().map(|claim| encode_line(&claim.text()).into_owned());
-    let claim = claim.map(|claim| format!("C{}", &claim[1..])).unwrap_or_default();
+    let mut claim = String::new();
+    if let Some(ClaimView { holder, until }) = &record.claim {
+        claim = format!("Claimed by {} until {until}", encode_line(holder));
+    }
     vec![heading, field_line(&fields, show), claim, custom_line(&record.fields, show)]
 }
 

@@ -41,7 +41,9 @@ struct Arguments {
     /// Default you.
     assignee: Option<Assignee>,
     epic: Option<EpicRef>,
+    /// 1 to 100, default 50.
     limit: Option<PageLimit>,
+    /// From the previous page.
     cursor: Option<PageCursor>,
 }
 
@@ -59,7 +61,7 @@ impl Tool for ListReady {
         read_tool::<Arguments, ReadyPage>(
             "list_ready",
             "List the stories to work on next",
-            "Lists stories that wait for no other one and nobody has, the most important first.",
+            "Lists stories to begin: they wait for no other one, and are free or yours.",
         )
     }
 
@@ -133,7 +135,7 @@ impl Tool for ListReady {
     }
 }
 
-/// True if nobody else has the story.
+/// True if no other user has the story.
 fn is_free(item: &ItemMeta, assignee: Option<&str>) -> bool {
     item.assignee.as_ref().is_none_or(|name| Some(&*fold_name(name)) == assignee)
 }

@@ -55,7 +55,7 @@ impl Team {
 }
 
 #[tokio::test]
-async fn claimed_story_is_refused_to_others_and_shown_everywhere_until_it_ends() {
+async fn claimed_story_is_refused_and_shown_until_it_ends() {
     let testing = Team::new().await;
     let before = testing.data("get_item", json!({ "reference": "US-001" })).await;
     let claimed = testing.data(CLAIM, json!({ "id": "US-001", "for_minutes": 10 })).await;
@@ -140,7 +140,7 @@ async fn retry_with_the_same_key_gets_the_same_claim() {
 }
 
 #[tokio::test]
-async fn ready_stories_are_sorted_by_priority_and_by_the_stories_that_wait() {
+async fn ready_stories_are_sorted_by_priority_and_waiting_stories() {
     let testing = TestApplication::new();
     testing.write_item("EP-001", "---\ntitle: A\n---\n").await;
     for (number, fields) in [

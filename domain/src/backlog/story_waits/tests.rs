@@ -1,3 +1,5 @@
+//! Compares the waits of random projects with a model.
+
 use proptest::prelude::*;
 
 use super::*;
