@@ -18,10 +18,12 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::records::answers::details::{ItemDetails, ItemView};
+use reqlore_domain::records::answers::history::{HistoryAnswer, VersionRecord};
 use reqlore_domain::records::answers::items::ItemSummary;
 use reqlore_domain::records::answers::lists::ProgressView;
 use reqlore_domain::records::custom_field::CustomField;
 use reqlore_domain::untrusted_text::encode_line;
+use serde_json::json;
 
 use crate::config::WebConfig;
 use crate::form_fields::encode_component;
@@ -59,6 +61,8 @@ pub(crate) struct ItemPage {
     progress: (usize, usize),
     links: Vec<LinkGroup>,
     hidden_links: usize,
+    /// The first and last change of an entity, whose text names neither time nor user.
+    changes: Vec<(&'static str, VersionRecord)>,
     diagnostic: String,
     other_ids: Vec<String>,
     prompt: String,
@@ -91,6 +95,7 @@ impl ItemPage {
             progress,
             links,
             hidden_links,
+            changes: Vec::new(),
             diagnostic: answer.diagnostic.unwrap_or_default(),
             other_ids: answer.other_ids,
             prompt,
@@ -149,9 +154,29 @@ async fn show_item(
     let frame = item_frame(&session, &answer.item);
     let mut context = item_text(&session, &answer);
     context.has_buttons = frame.can_write && !is_part(&answer.item);
+    let is_entity = answer.item.record().is_none();
     let mut page = ItemPage::new(frame, answer, parents, &context);
     page.child_progress = child_progress;
+    if is_entity {
+        page.changes = read_changes(&session, &id).await;
+    }
     render(&page)
+}
+
+/// The creation and the last change; none if the history cannot be read.
+async fn read_changes(session: &PageSession, id: &str) -> Vec<(&'static str, VersionRecord)> {
+    let arguments = json!({ "reference": id, "limit": history::PAGE_VERSIONS });
+    let answer: HistoryAnswer =
+        session.call_tool("get_history", arguments).await.unwrap_or_default();
+    let mut changes = Vec::new();
+    let mut versions = answer.versions.into_iter();
+    let last = versions.next();
+    // More pages have the creation.
+    if answer.next_cursor.is_none() {
+        changes.extend(versions.next_back().or_else(|| last.clone()).map(|one| ("Created", one)));
+    }
+    changes.extend(last.map(|one| ("Updated", one)));
+    changes
 }
 
 #[derive(Template)]

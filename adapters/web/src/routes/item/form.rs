@@ -26,11 +26,11 @@ pub(crate) use fields::{ContentKind, FieldControl, FormField, custom_name};
 use crate::config::WebConfig;
 use crate::csrf::PostedForm;
 use crate::form_fields::{FormFields, accepts_json, encode_component, value_text};
-use crate::markdown::{TextContext, render_markdown};
+use crate::markdown::render_markdown;
 use crate::page::{PageFrame, PageSection, new_page, render};
 use crate::page_error::{PageError, public_message};
 use crate::routes::item::answer::is_part;
-use crate::routes::item::frame::{ItemHeader, item_frame, item_text, project_text, read_item};
+use crate::routes::item::frame::{ItemHeader, item_frame, item_text, read_item, unstored_text};
 use crate::routes::undo::{query_without_notice, show_change, with_notice};
 use crate::session::{PageSession, local_target};
 
@@ -164,9 +164,15 @@ impl FormPage {
     }
 
     /// Shows the text as the page of the item will, and saves nothing.
-    fn show_preview(mut self, context: &TextContext) -> Result<Response, PageError> {
-        let text = self.fields.iter().find(|field| field.is_body());
-        self.preview = text.map(|text| render_markdown(&text.value, 2, context));
+    async fn show_preview(
+        mut self,
+        session: &PageSession,
+        id: &str,
+    ) -> Result<Response, PageError> {
+        if let Some(field) = self.fields.iter().find(|field| field.is_body()) {
+            let context = unstored_text(session, id, &field.value).await;
+            self.preview = Some(render_markdown(&field.value, 2, &context));
+        }
         render(&self)
     }
 
@@ -252,7 +258,7 @@ async fn save(
         let mut page = FormPage::of_item(&session, &answer).with_next(&session, &posted);
         page.fields.iter_mut().for_each(|field| field.read(&posted));
         posted.text("version").clone_into(&mut page.version);
-        return page.show_preview(&item_text(&session, &answer));
+        return page.show_preview(&session, &id).await;
     }
     let mut arguments = Map::new();
     for field in FormPage::of_item(&session, &answer).fields {
@@ -344,7 +350,7 @@ async fn create(PostedForm { session, fields: posted }: PostedForm) -> Result<Re
         }
     }
     if posted.filled("preview").is_some() {
-        return page.show_preview(&project_text(&session, kind.name()));
+        return page.show_preview(&session, kind.name()).await;
     }
     if let ContentKind::Entity(Some(entity)) = kind {
         arguments.insert("kind".to_owned(), json!(entity.name()));

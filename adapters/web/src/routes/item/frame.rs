@@ -4,8 +4,9 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use reqlore_domain::backlog::reference::scan_mentions;
 use reqlore_domain::records::answers::details::{ItemDetails, ItemView};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::form_fields::encode_component;
 use crate::markdown::TextContext;
@@ -15,6 +16,9 @@ use crate::routes::files::image_url;
 use crate::routes::item::answer::{child_kinds, is_part, link_count};
 use crate::routes::item::form::fields::ContentKind;
 use crate::session::PageSession;
+
+/// Items of one text that are looked up.
+const MAX_CHECKED_LINKS: usize = 50;
 
 /// A tab of an item's pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,8 +93,8 @@ impl ItemHeader {
     }
 }
 
-/// The context of the text of a document, with links to all items of the project.
-pub(crate) fn project_text(session: &PageSession, id: &str) -> TextContext {
+/// The context of the text of a document, with a link for each ID.
+fn project_text(session: &PageSession, id: &str) -> TextContext {
     let base = session.url("item/");
     TextContext {
         item_url: Arc::new(move |id| Some(format!("{base}{}", encode_component(id)))),
@@ -103,9 +107,24 @@ pub(crate) fn project_text(session: &PageSession, id: &str) -> TextContext {
 /// As [`project_text`], without links to items that do not exist.
 pub(crate) fn item_text(session: &PageSession, answer: &ItemDetails) -> TextContext {
     let links = answer.link_ends().into_iter().flat_map(|ends| ends.outgoing);
-    let missing: HashSet<String> =
-        links.filter(|link| link.title.is_none()).map(|link| link.id).collect();
-    let context = project_text(session, answer.item.id());
+    let missing = links.filter(|link| link.title.is_none()).map(|link| link.id).collect();
+    without_links(project_text(session, answer.item.id()), missing)
+}
+
+/// As [`item_text`], for a text that is not stored: no answer lists its links.
+pub(crate) async fn unstored_text(session: &PageSession, id: &str, text: &str) -> TextContext {
+    let mentioned: HashSet<String> = scan_mentions(text).map(|(_, id)| id).collect();
+    let mut missing = HashSet::new();
+    for reference in mentioned.into_iter().take(MAX_CHECKED_LINKS) {
+        let exists = json!({ "reference": reference, "show": ["id"] });
+        if session.call_tool::<Value>("get_item", exists).await.is_err() {
+            missing.insert(reference);
+        }
+    }
+    without_links(project_text(session, id), missing)
+}
+
+fn without_links(context: TextContext, missing: HashSet<String>) -> TextContext {
     let all = context.item_url;
     let item_url = Arc::new(move |id: &str| if missing.contains(id) { None } else { all(id) });
     TextContext { item_url, ..context }
@@ -121,13 +140,14 @@ pub(crate) async fn read_item(
     let mut parent = answer.item.parent().map(str::to_owned);
     // An epic has no parent, so there are two at most.
     while let Some(id) = parent.take().filter(|_| parents.len() < 2) {
+        // Without the lists, which may be long.
+        let title_and_parent = json!({ "reference": id, "show": ["title", "epic"] });
         // A missing parent is shown as its reference.
-        let found: Option<ItemDetails> =
-            session.call_tool("get_item", json!({ "reference": id })).await.ok();
-        let item = found.map(|found| found.item);
-        let title = item.as_ref().map(|item| item.title().to_owned()).unwrap_or_default();
-        parent = item.and_then(|item| item.parent().map(str::to_owned));
-        parents.insert(0, ParentItem { id, title });
+        let found: Value =
+            session.call_tool("get_item", title_and_parent).await.unwrap_or_default();
+        let text = |key: &str| found["item"][key].as_str().map(str::to_owned);
+        parent = text("epic");
+        parents.insert(0, ParentItem { id, title: text("title").unwrap_or_default() });
     }
     Ok((answer, parents))
 }

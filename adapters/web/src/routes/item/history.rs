@@ -10,11 +10,11 @@ use serde_json::json;
 use crate::markdown::render_markdown;
 use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::PageError;
-use crate::routes::item::frame::{ItemHeader, ItemTab, project_text, read_item};
+use crate::routes::item::frame::{ItemHeader, ItemTab, read_item, unstored_text};
 use crate::routes::item::version::{VersionDifference, VersionText};
 use crate::session::PageSession;
 
-const PAGE_VERSIONS: usize = 50;
+pub(super) const PAGE_VERSIONS: usize = 50;
 
 #[derive(Template)]
 #[template(path = "item_history.html")]
@@ -150,7 +150,7 @@ pub(super) async fn show_deleted(session: &PageSession, id: String) -> Result<Re
         Some(version) => read_version(session, &id, &version).await?,
         None => VersionText::default(),
     };
-    let text = render_markdown(&last.body, 2, &project_text(session, &id));
+    let text = render_markdown(&last.body, 2, &unstored_text(session, &id, &last.body).await);
     let mut header = ItemHeader::of_deleted(id, ItemTab::Text);
     if let Some(title) = last.fields.iter().position(|(label, _)| label == "Title") {
         header.title = last.fields.remove(title).1;

@@ -60,7 +60,7 @@ fn entity() -> Value {
 fn history(arguments: &Map<String, Value>) -> Value {
     if arguments["reference"] == "US-010" {
         if arguments.contains_key("version") {
-            let text = "---\ntitle: Pay\nstatus: Draft\nuid: 7\n---\nGuests **pay**.\n";
+            let text = "---\ntitle: Pay\nstatus: Draft\nuid: 7\n---\nGuests **pay** by EP-001, not EP-404.\n";
             return json!({ "reference": "US-010", "versions": [], "text": text });
         }
         let versions = json!([
@@ -94,7 +94,7 @@ fn answer(tool: &str, arguments: &Map<String, Value>) -> Result<Value> {
         ("get_item", "EP-001") => Ok(epic()),
         ("get_item", "dec-1d2c8f") => Ok(entity()),
         ("get_item", "US-001" | "REQ-001") => Ok(story(reference)),
-        ("get_history", "US-001" | "US-009" | "US-010") => Ok(history(arguments)),
+        ("get_history", "US-001" | "US-009" | "US-010" | "dec-1d2c8f") => Ok(history(arguments)),
         ("list_items", _) => Ok(json!({
             "items": [{ "reference_id": "US-001", "title": "Pay", "status": "Done",
                         "progress": { "done": 3, "total": 7 } }],
@@ -299,7 +299,8 @@ async fn deleted_item_shows_its_last_text_and_restores_it() {
     for expected in [
         "US-010 was deleted by &#60;",
         "<dt>Status</dt><dd><bdi>Draft</bdi></dd>",
-        "<p>Guests <strong>pay</strong>.</p>",
+        "<p>Guests <strong>pay</strong> by <a href=\"/p/default/item/EP-001\"",
+        ", not EP-404.</p>",
         "name=\"reference\" value=\"US-010\"",
         // The time of the deletion: another change is not undone.
         "name=\"change\" value=\"1795519859000000000\"",
@@ -317,6 +318,18 @@ async fn deleted_item_shows_its_last_text_and_restores_it() {
     for id in ["US-404", "US-009"] {
         assert_eq!(client().get(&format!("/p/default/item/{id}")).await.status(), 404, "{id}");
     }
+}
+
+#[tokio::test]
+async fn entity_shows_its_first_and_last_change() {
+    let body = client().get("/p/default/item/dec-1d2c8f").await.body;
+    assert!(
+        body.contains("<dt>Created</dt><dd><time datetime=\"2026-11-23T10:00:00Z\">"),
+        "{body}"
+    );
+    let updated = body.split_once("<dt>Updated</dt>").unwrap().1;
+    assert!(updated.starts_with("<dd><time datetime=\"2026-11-24T11:30:59Z\">"), "{updated}");
+    assert!(updated.contains("</time> by &#60;/title&#62;"), "{updated}");
 }
 
 #[tokio::test]
