@@ -329,7 +329,7 @@ impl ProjectIndex {
             best.iter().copied().zip(scorer.match_items(&best)?).collect()
         };
         let mut signals = vec!["words".to_owned()];
-        let (mut semantic_hits, mut rule) = (None, FusionRule::lexical(words.word_count()));
+        let (mut semantic_hits, mut rule) = (None, FusionRule::lexical(words.is_long()));
         if let (Some(model), Some(vector)) = (plan.model, &plan.query_vector) {
             let found = if semantic.has_vectors() {
                 semantic.most_similar(model, searcher, vector, filter)?
@@ -342,8 +342,7 @@ impl ProjectIndex {
             // Other models need no script, so it is not read for them.
             let is_cross_script = profile.languages == ModelLanguages::Many
                 && ![Script::None, plan.script].contains(&searcher.main_script()?);
-            rule =
-                FusionRule::with_model(words.word_count(), profile.min_evidence, is_cross_script);
+            rule = rule.with_model(words.word_count(), profile.min_evidence, is_cross_script);
             semantic_hits = Some(found);
         }
         let candidates = candidates::candidates(searcher, &matches, semantic_hits.as_ref())?;

@@ -14,6 +14,11 @@ use super::searcher::{LexicalSearcher, SegmentWords, to_f32, to_usize};
 /// The usual parameters of BM25.
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
+/// A query of more than this number of words has several sentences, and a text answers a part of it.
+const LONG_QUERY_WORDS: f32 = 16.0;
+/// Counts saturate later for a long query: of many matching words, the repeated ones are the subject
+/// of a text. Measured by benches/context.
+const LONG_QUERY_K1: f32 = 3.0;
 
 /// The words of a query as terms of the index.
 #[derive(Debug, Default, Clone, PartialEq)]
@@ -29,6 +34,10 @@ impl LexicalQuery {
     pub(crate) fn word_count(&self) -> f32 {
         let exact = self.terms.iter().filter(|term| !term.is_replacement);
         self.absent_words + exact.map(|term| term.weight).sum::<f32>()
+    }
+
+    pub(crate) fn is_long(&self) -> bool {
+        self.word_count() > LONG_QUERY_WORDS
     }
 }
 
@@ -87,7 +96,9 @@ impl<'a> LexicalScorer<'a> {
             }
             terms.push(WeightedTerm { term, boost: query_term.weight, weight, covered });
         }
-        Ok(Self { searcher, terms, total, length_norms: length_norms(searcher) })
+        let k1 = if query.is_long() { LONG_QUERY_K1 } else { K1 };
+        let length_norms = length_norms(searcher, k1);
+        Ok(Self { searcher, terms, total, length_norms })
     }
 
     /// The matches of all records of a segment, by record.
@@ -229,13 +240,13 @@ fn inverse_document_frequency(item_count: usize, frequency: usize) -> f32 {
     (1.0 + (items - frequency + 0.5) / (frequency + 0.5)).ln()
 }
 
-fn length_norms(searcher: &LexicalSearcher) -> [f32; 256] {
+fn length_norms(searcher: &LexicalSearcher, k1: f32) -> [f32; 256] {
     let total = to_f32(usize::try_from(searcher.total_terms).unwrap_or(usize::MAX));
     let average = (total / to_f32(searcher.item_count().max(1))).max(1.0);
     let mut norms = [0.0; 256];
     for (code, norm) in (0..=u8::MAX).zip(&mut norms) {
         let length = to_f32(to_usize(FieldNormReader::id_to_fieldnorm(code)));
-        *norm = K1 * (1.0 - B + B * length / average);
+        *norm = k1 * (1.0 - B + B * length / average);
     }
     norms
 }

@@ -15,7 +15,7 @@ const PARENT_KINDS: [ItemKind; 3] = [ItemKind::Epic, ItemKind::UserStory, ItemKi
 /// The best parents of each kind, whose children gain.
 const MAX_PARENTS: usize = 8;
 /// The share of a parent's evidence that its children gain.
-const PARENT_SHARE: f32 = 0.5;
+const PARENT_SHARE: f32 = 0.15;
 
 /// Adds the evidence of the best parents to their children. `matches` are those of all records, by
 /// segment and record. A story passes the evidence of its epic on.

@@ -274,7 +274,8 @@ fn question_of_several_sentences_fills_the_page() {
     }
     index.apply(documents);
     let question = "Export the monthly figures of every department. Managers complain that numbers \
-                    arrive late, because a clerk copies them by hand between spreadsheets.";
+                    arrive late, because a clerk copies them by hand between spreadsheets. \
+                    The report must be ready on Monday morning for each region.";
     let found = index.search(&SearchQuery { limit: 30, ..query(question) });
     assert_eq!((found.hits.len(), found.total), (30, 0));
     // One word of three is weak evidence, and the answer stays short.
