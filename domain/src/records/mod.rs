@@ -1,5 +1,6 @@
 //! Records: items and entities with their fields. A project may add fields and statuses.
 
+mod always_sections;
 pub mod answers;
 pub mod custom_field;
 pub mod edit;

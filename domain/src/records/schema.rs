@@ -32,6 +32,8 @@ pub struct RecordSchema {
     pub(super) statuses: BTreeMap<String, Vec<(String, StatusCategory)>>,
     /// In the order of the file.
     pub views: Vec<SavedView>,
+    /// The sections whose rules every context has.
+    pub always: Vec<String>,
     /// The invalid entries of the file. The rest of it is valid.
     pub diagnostics: Vec<Diagnostic>,
 }

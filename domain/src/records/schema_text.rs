@@ -6,6 +6,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::always_sections::parse_always;
 use super::custom_field::{CustomField, CustomType, FieldView};
 use super::ended::is_ended;
 use super::schema::{
@@ -74,15 +75,18 @@ impl SchemaParser<'_> {
                 "fields" => Self::parse_field,
                 "statuses" => Self::parse_statuses,
                 "views" => Self::parse_view,
+                "context" => Self::parse_context,
                 _ => {
                     let key = truncate_echo(key);
-                    let message = format!("{key:?} is unknown; use fields, statuses or views");
+                    let message =
+                        format!("{key:?} is unknown; use fields, statuses, views or context");
                     self.report((span.start, message));
                     continue;
                 }
             };
             let Some(table) = value.get_ref().as_table() else {
-                self.report((span.start, format!("{key} is not a table; write [{key}.NAME]")));
+                let entry = if key == "context" { "" } else { ".NAME" };
+                self.report((span.start, format!("{key} is not a table; write [{key}{entry}]")));
                 continue;
             };
             for entry in entries(table) {
@@ -220,6 +224,11 @@ impl SchemaParser<'_> {
         }
         let (name, query) = (name.trim().to_owned(), query.to_owned());
         self.schema.views.push(SavedView { name, query });
+        Ok(())
+    }
+
+    fn parse_context(&mut self, (key, span, value): Entry<'_, '_>) -> Result<(), Problem> {
+        self.schema.always = parse_always(key, value).map_err(|problem| (span.start, problem))?;
         Ok(())
     }
 }
@@ -492,7 +501,7 @@ order = ["proposed", "Trial", "accepted"]
     #[test]
     fn wrong_entries_are_reported_and_the_rest_is_valid() {
         for (text, expected) in [
-            ("[pages.a]\n", "1: \"pages\" is unknown; use fields, statuses or views"),
+            ("[pages.a]\n", "1: \"pages\" is unknown; use fields, statuses, views or context"),
             ("[views.a]\n", "1: view \"a\": query is missing;"),
             ("[views]\na = 1\n", "2: view \"a\": it is not a table;"),
             ("[views.\" \"]\n", "1: view \" \": the name is invalid:"),
@@ -501,16 +510,10 @@ order = ["proposed", "Trial", "accepted"]
             ("[views.a]\nquery = \"\"\n", "2: view \"a\": query has 1 to 2000 characters"),
             ("[views.a]\nquery = \"q=\\u202e\"\n", "2: view \"a\": query control"),
             ("[views.a]\nquery = \"kind=epic&done=1\"\n", "2: view \"a\": query has the filter"),
-            (
-                "[views.a]\nquery = \"?kind=epic\"\n",
-                "2: view \"a\": query has the filter \"?kind\"",
-            ),
+            ("[views.a]\nquery = \"?kind=epic\"\n", "2: view \"a\": query has the filter \"?k"),
             ("[views.a]\nquery = \"field.A=1\"\n", "2: view \"a\": query has the filter"),
             ("[views.a]\npage = 1\n", "2: view \"a\": \"page\" is unknown; use query"),
-            (
-                "[views]\na.query = \"q=1\"\nA.query = \"q=2\"\n",
-                "3: view \"A\": the name stands twice;",
-            ),
+            ("[views]\na.query = \"q=1\"\nA.query = \"q=2\"\n", "3: view \"A\": the name stands"),
             ("[fields.Risk]\n", "1: field \"Risk\": the name is invalid;"),
             ("[fields.status]\n", "1: field \"status\": the name is used by a built-in"),
             ("[fields.depends_on]\n", "1: field \"depends_on\": the name is used by a built-in"),

@@ -80,16 +80,21 @@ impl DocumentLabel {
         self.text_with("")
     }
 
+    /// The kind as texts name it.
+    pub fn kind_word(&self) -> Option<&str> {
+        match &*self.kind {
+            "" => None,
+            SECTION_REQUIREMENT => Some(RULE),
+            kind => Some(kind),
+        }
+    }
+
     /// The text with an attribute of the link to the document.
     pub fn text_with(&self, attribute: &str) -> String {
         let line = EntryLine {
             id: &self.id,
             attribute: Some(attribute),
-            kind: match &*self.kind {
-                "" => None,
-                SECTION_REQUIREMENT => Some(RULE),
-                kind => Some(kind),
-            },
+            kind: self.kind_word(),
             status: self.status.as_deref(),
             stale: self.stale.as_deref(),
             title: self.title.as_deref(),

@@ -1,0 +1,145 @@
+//! The smallest set of stored texts for a task, within a budget.
+//!
+//! Candidates come in steps, each with its share of the budget. The size of the whole text form is
+//! counted, so that it never exceeds the budget.
+
+mod budget;
+mod render;
+pub mod sentences;
+#[cfg(test)]
+mod tests;
+pub mod words;
+
+use std::collections::BTreeMap;
+
+use crate::bounded_types::{named_enum, serialize_by_name};
+use crate::records::answers::document_label::DocumentLabel;
+use crate::search::truncate_text;
+
+pub use budget::choose_entries;
+
+/// Shares of the budget and of the score, in one place because they are tuned together.
+pub mod weights {
+    /// Of the rules that always hold, of the whole budget.
+    pub const ALWAYS_SHARE: f64 = 0.15;
+    /// Of criteria, links and decisions, of the budget that the named items leave.
+    pub const LINKED_SHARE: f64 = 0.5;
+    /// Of the texts of named items, if a search follows.
+    pub const NAMED_TEXT_SHARE: f64 = 0.5;
+    /// Of one text that a search found, of the whole budget.
+    pub const FOUND_TEXT_SHARE: f64 = 0.25;
+    /// Of everything that a search found, if no hit is convincing, in bytes.
+    pub const UNCERTAIN_BYTES: usize = 800;
+    /// The words of changed paths, in comparison with those of the task.
+    pub const PATH_WEIGHT: f32 = 0.3;
+    /// Words of changed paths in one text, which are convincing without a task.
+    pub const MIN_PATH_WORDS: usize = 2;
+    /// The mean of the best scores of the same epic or section.
+    pub const GROUP_WEIGHT: f32 = 0.3;
+    /// The number of these scores.
+    pub const GROUP_SCORES: usize = 3;
+}
+
+/// The text after a sentence that decides about its end.
+const LOOK_AHEAD_BYTES: usize = 4_096;
+
+named_enum! {
+    /// The reason why a context has an entry.
+    EntryReason {
+        Named = "named",
+        Parent = "parent",
+        Criterion = "criterion",
+        Link = "link",
+        /// Of a section that always holds.
+        Rule = "rule",
+        Words = "words",
+        Meaning = "meaning",
+    }
+}
+
+serialize_by_name!(EntryReason);
+
+/// A text that a context may have.
+#[derive(Debug, Clone)]
+pub struct ContextEntry {
+    pub label: DocumentLabel,
+    pub reason: EntryReason,
+    /// Of a link, such as `affects US-001`.
+    pub relation: Option<String>,
+    /// Of the document that holds the text.
+    pub version: String,
+    /// Markdown; may be empty.
+    pub text: String,
+    /// True if the stored text is longer.
+    pub is_partial: bool,
+}
+
+impl ContextEntry {
+    /// Sets the text, at most its first sentences of `max_bytes`.
+    pub fn set_text(&mut self, text: &str, max_bytes: usize) {
+        let text = text.trim();
+        self.text = text.to_owned();
+        if text.len() > max_bytes {
+            // The text after the limit decides if a sentence ends before it.
+            let known = truncate_text(text, max_bytes + LOOK_AHEAD_BYTES);
+            let mut ends = sentences::sentence_ends(known).into_iter();
+            let last = ends.rfind(|end| *end <= max_bytes && *end < known.len());
+            self.text.truncate(last.unwrap_or_default());
+            self.is_partial = true;
+        }
+    }
+}
+
+/// The candidates for one context, in the order of the choice. Each ID is in one list only.
+#[derive(Debug, Clone, Default)]
+pub struct ContextCandidates {
+    /// Named items with their parents and children.
+    pub named: Vec<ContextEntry>,
+    /// Criteria, links and decisions of the named items, nearest first.
+    pub linked: Vec<ContextEntry>,
+    /// Rules that always hold.
+    pub rules: Vec<ContextEntry>,
+    /// Best first.
+    pub found: Vec<ContextEntry>,
+    /// No longer valid, and not named.
+    pub ended: Vec<ContextEntry>,
+    /// Candidates by kind whose texts were not read, because the others fill the budget.
+    pub unread: BTreeMap<String, usize>,
+    /// True if the only named item is a user story.
+    pub is_story: bool,
+    /// True if a search ran and no hit is convincing.
+    pub is_uncertain: bool,
+}
+
+/// The chosen entries.
+#[derive(Debug, Clone)]
+pub struct TaskContext {
+    /// In the order of the choice.
+    pub entries: Vec<ShownEntry>,
+    /// Number of entries by kind that do not fit.
+    pub omitted: BTreeMap<String, usize>,
+    pub is_uncertain: bool,
+    headings: Vec<render::EntryGroup>,
+}
+
+/// An entry with the part of its text that is shown.
+#[derive(Debug, Clone)]
+pub struct ShownEntry {
+    pub entry: ContextEntry,
+    /// The end of the shown text, which is the end of a sentence.
+    pub end: usize,
+    /// Position of its group among the headings.
+    group: usize,
+}
+
+impl ShownEntry {
+    /// The shown beginning of the text.
+    pub fn text(&self) -> &str {
+        self.entry.text[..self.end].trim_end()
+    }
+
+    /// True if a part of the stored text is not shown.
+    pub fn is_cut(&self) -> bool {
+        self.entry.is_partial || self.end < self.entry.text.len()
+    }
+}
