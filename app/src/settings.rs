@@ -244,8 +244,8 @@ const SETTINGS: [Setting; 25] = [
         "toolsets",
         "sections,backlog,docsets,knowledge",
         "Toolsets to serve, separated by commas: `sections`, `backlog`, `docsets`, \
-         `knowledge`. `core` lists twelve tools that read and write sections, items and entities, \
-         for clients that load every schema; `core,docsets` adds documentation.",
+         `knowledge`. `core` lists thirteen tools that read and write sections, items and \
+         entities, for clients that load every schema; `core,docsets` adds documentation.",
     )
     .with_flag("--toolsets")
     .with_variable("REQLORE_TOOLSETS"),
@@ -445,7 +445,7 @@ pub(crate) struct SettingFlags {
     #[arg(long, global = true)]
     pub(crate) no_web: bool,
 
-    /// Toolsets to serve: sections,backlog,docsets,knowledge; core lists twelve tools
+    /// Toolsets to serve: sections,backlog,docsets,knowledge; core lists thirteen tools
     #[arg(long, global = true, value_name = "LIST")]
     pub(crate) toolsets: Option<String>,
 

@@ -19,6 +19,7 @@ mod record_schemas;
 mod record_templates;
 pub mod sections;
 mod service;
+mod task_context;
 #[cfg(test)]
 mod test_support;
 mod tools;

@@ -81,7 +81,7 @@ fn team(storage: &'static str) -> TestTeam {
     team
 }
 
-const COMMANDS: [&str; 22] = [
+const COMMANDS: [&str; 24] = [
     "list",
     "list stories --sort reference",
     "list requirements --epic ep-1",
@@ -104,6 +104,8 @@ const COMMANDS: [&str; 22] = [
     "board --print --epic EP-001",
     "board epics --print",
     "search accounts --limit 2",
+    "context card fee",
+    "context --item US-001 --max-tokens 200",
 ];
 
 /// The output of all commands at this width.

@@ -148,13 +148,13 @@ fn tools_of_sections_are_about_rules() {
 }
 
 #[test]
-fn tools_core_toolset_lists_twelve_and_applies_changes() {
+fn tools_core_toolset_lists_thirteen_and_applies_changes() {
     for (toolsets, added) in [("core", 0), ("core,docsets", 2), ("docsets,core,knowledge", 10)] {
         let project = project();
         let mut server = Server::start_with(project.path(), &["--toolsets", toolsets]);
         let answer = server.request("tools/list", json!({}));
         let tools = answer["result"]["tools"].as_array().unwrap();
-        assert_eq!(tools.len(), 12 + added, "{toolsets}");
+        assert_eq!(tools.len(), 13 + added, "{toolsets}");
         let prompts = server.request("prompts/list", json!({}));
         assert_eq!(prompts["result"]["prompts"].as_array().unwrap().len(), 5);
         let changes = json!([

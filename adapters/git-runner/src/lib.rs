@@ -1,9 +1,9 @@
 //! Runs Git for queries, so that no configuration of a repository starts a program.
 //!
 //! A repository is untrusted: a clone, an archive or another user may have written its
-//! configuration, attributes and objects. Callers pass only commands that read, and that compare,
-//! convert or fetch nothing: `rev-parse`, `rev-list`, `cat-file --batch`, `check-attr`,
-//! `check-ignore`, `ls-files` and `config --get`.
+//! configuration, attributes and objects. Callers pass only commands that read, that convert or
+//! fetch nothing and compare no contents: `rev-parse`, `rev-list`, `cat-file --batch`,
+//! `check-attr`, `check-ignore`, `ls-files`, `diff-tree --name-only` and `config --get`.
 
 mod special_files;
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod board_print;
 pub(crate) mod check;
 mod client_entry;
 pub(crate) mod complete;
+pub(crate) mod context;
 pub(crate) mod delete;
 pub(crate) mod demo;
 pub(crate) mod diff;
@@ -105,6 +106,8 @@ pub(crate) enum ConfiguredCommand {
     Tree(tree::TreeOptions),
     /// Search everything by words and meaning
     Search(search::SearchOptions),
+    /// Show what a task, items or changed files must respect
+    Context(context::ContextOptions),
     /// Show a board with one column per status
     Board(Box<board::BoardOptions>),
     /// Add a backlog item, an entity such as a decision, or a section requirement
@@ -176,6 +179,7 @@ impl ConfiguredCommand {
                 | Self::Show(_)
                 | Self::Tree(_)
                 | Self::Search(_)
+                | Self::Context(_)
                 | Self::Board(_)
                 | Self::History(_)
                 | Self::Diff(_)

@@ -352,7 +352,7 @@ impl LinkReader<'_> {
     }
 
     /// The kinds of the enabled toolsets that have links.
-    fn kinds(self) -> Vec<DocumentKind> {
+    pub(crate) fn kinds(self) -> Vec<DocumentKind> {
         let mut kinds = Vec::new();
         for toolset in &self.ports.settings.toolsets {
             match toolset {

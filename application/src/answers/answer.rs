@@ -68,7 +68,7 @@ pub(crate) struct ToolAnswer {
 /// Maximum size of an answer in tokens; a token is four bytes of UTF-8.
 type MaxTokens = BoundedInt<1, 262_144>;
 
-const BYTES_PER_TOKEN: usize = 4;
+pub(crate) const BYTES_PER_TOKEN: usize = 4;
 
 /// Fits the limit of all known clients: the tightest one cuts results of 8,000 characters,
 /// including its own wrapper.
@@ -330,7 +330,9 @@ pub(crate) fn serialization_error(error: serde_json::Error) -> Error {
 
 /// Takes `max_tokens` out of the arguments of a tool that has it.
 pub(crate) fn take_size_limit(call: &mut ToolCall, spec: &ToolSpec) -> Result<SizeLimit> {
-    let is_limited = spec.input_schema["properties"].get(MAX_TOKENS).is_some();
+    // A tool with bounds of its own limits its answer itself.
+    let argument = spec.input_schema["properties"].get(MAX_TOKENS);
+    let is_limited = argument.is_some_and(|argument| argument.get("maximum").is_none());
     let given = if is_limited { call.arguments.remove(MAX_TOKENS) } else { None };
     match given {
         None | Some(Value::Null) if spec.is_whole => Ok(SizeLimit::Whole),

@@ -36,7 +36,7 @@ impl HitCounts {
     }
 
     /// Returns a note about pending texts if there are few hits.
-    fn pending_note(self) -> Option<String> {
+    pub(crate) fn pending_note(self) -> Option<String> {
         let (verb, texts) = if self.pending == 1 { ("is", "text") } else { ("are", "texts") };
         (self.pending > 0 && self.total < FEW_HITS).then(|| {
             format!(

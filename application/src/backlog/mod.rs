@@ -20,7 +20,7 @@ mod relationship_tools;
 pub mod repair;
 pub(crate) mod resources;
 mod search;
-mod search_global;
+pub(crate) mod search_global;
 mod search_requirements;
 #[cfg(test)]
 mod tests;

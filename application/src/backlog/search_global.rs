@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::DocumentKind;
-use reqlore_domain::error::Result;
+use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::knowledge::EntityKind;
 use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::records::answers::search::SearchAnswer;
@@ -13,7 +13,7 @@ use reqlore_domain::search::{SearchQuery, SemanticMode};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::arguments::enum_argument;
+use super::arguments::{enum_argument, find_value};
 use super::search::{ResultKeys, ResultPage, SearchPosition};
 use crate::answers::answer::ToolAnswer;
 use crate::answers::empty_answer::{HitCounts, explain_hits};
@@ -45,7 +45,7 @@ struct Arguments {
 
 /// A kind of documents, or the entities of one kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum EntityType {
+pub(crate) enum EntityType {
     Documents(DocumentKind),
     Entities(EntityKind),
 }
@@ -53,7 +53,7 @@ pub(super) enum EntityType {
 enum_argument!(EntityTypeArgument, EntityType, EntityType::ALL);
 
 impl EntityType {
-    const DOCUMENTS: [Self; 6] = {
+    pub(crate) const DOCUMENTS: [Self; 6] = {
         let [epics, stories, requirements, criteria] = DocumentKind::ITEMS;
         [
             Self::Documents(epics),
@@ -78,7 +78,7 @@ impl EntityType {
         all
     };
 
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Documents(DocumentKind::Item(kind)) => kind.name(),
             Self::Documents(DocumentKind::Section) => "section",
@@ -101,6 +101,34 @@ impl EntityType {
             other => other.name(),
         }
     }
+}
+
+/// The kinds of documents and items that a query for these types selects.
+pub(crate) fn query_kinds(types: &[EntityType]) -> (Vec<DocumentKind>, Vec<String>) {
+    let mut kinds: Vec<DocumentKind> = types.iter().map(|one| one.document_kind()).collect();
+    kinds.dedup();
+    let mut item_kinds = Vec::new();
+    if !types.contains(&EntityType::Documents(DocumentKind::Entity))
+        && kinds.contains(&DocumentKind::Entity)
+    {
+        item_kinds.extend(types.iter().map(|one| one.item_kind().to_owned()));
+    }
+    (kinds, item_kinds)
+}
+
+/// The types with these names in the argument `kinds`.
+pub(crate) fn parse_entity_types<const MAX: usize>(
+    names: &[BoundedString<MAX>],
+) -> Result<Vec<EntityType>> {
+    let mut given = Vec::new();
+    for name in names {
+        let found = find_value(&EntityType::ALL, |one| one.name(), name.as_str());
+        given.push(found.map_err(|problem| {
+            let message = format!("Invalid arguments. kinds: {problem}.");
+            Error::new(ErrorKind::InvalidArgument, message).field("kinds")
+        })?);
+    }
+    Ok(EntityType::ALL.into_iter().filter(|one| given.contains(one)).collect())
 }
 
 #[async_trait]
@@ -133,16 +161,9 @@ impl Tool for SearchGlobal {
         let project = &call.caller.project;
         let pages = PageReader::new(project, &(spec.name, query.as_str(), &names));
         let position = SearchPosition::read(&pages, arguments.cursor.as_ref())?;
-        let mut kinds: Vec<DocumentKind> = types.iter().map(|one| one.document_kind()).collect();
-        kinds.dedup();
+        let (kinds, item_kinds) = query_kinds(&types);
         // A filter takes time to compare, so no filter selects all.
         let is_filtered = kinds.len() < EntityType::DOCUMENTS.len();
-        let mut item_kinds = Vec::new();
-        if !types.contains(&EntityType::Documents(DocumentKind::Entity))
-            && kinds.contains(&DocumentKind::Entity)
-        {
-            item_kinds.extend(types.iter().map(|one| one.item_kind().to_owned()));
-        }
         let query = SearchQuery {
             text: query.into_string(),
             document_kinds: if is_filtered { kinds.clone() } else { Vec::new() },

@@ -81,8 +81,8 @@ impl Tool for ContextTool {
         read_tool::<Arguments, EntityContext<'_>>(
             "ixchel_context",
             "Read a decision and everything that it links to",
-            "Returns a decision or other entity with the texts of the issues, ideas and items that \
-             are connected to it: its background.",
+            "Returns the entity with this ID and the texts of everything that it links to: its \
+             background. Without an ID, call get_context.",
         )
     }
 

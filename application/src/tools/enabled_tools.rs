@@ -8,14 +8,16 @@ use crate::apply_changes::ApplyChanges;
 use crate::ports::ApplicationPorts;
 use crate::record_schemas::operations::{GetRecordSchema, SetRecordSchema};
 use crate::record_templates::ListRecordTemplates;
+use crate::task_context::get_context::GetContext;
 use crate::tools::tool::{ListedTool, Tool};
 use crate::{backlog, docsets, history, knowledge, sections};
 
 /// The tools that `--toolsets core` lists: they read and write sections, items and entities.
-const CORE_TOOLS: [&str; 12] = [
+const CORE_TOOLS: [&str; 13] = [
     "apply_changes",
     "claim_item",
     "epic_hierarchy",
+    "get_context",
     "get_history",
     "get_item",
     "list_items",
@@ -56,6 +58,7 @@ pub(crate) fn enabled_tools(ports: &ApplicationPorts) -> Vec<ListedTool> {
         let changes = ApplyChanges { toolsets: settings.toolsets.clone(), tools: tools.clone() };
         add(&mut tools, Box::new(changes), Toolset::Backlog);
         add(&mut tools, Box::new(history::get_history::GetHistory), Toolset::Backlog);
+        add(&mut tools, Box::new(GetContext), Toolset::Backlog);
         add(&mut tools, Box::new(GetRecordSchema), Toolset::Backlog);
         add(&mut tools, Box::new(SetRecordSchema), Toolset::Backlog);
         add(&mut tools, Box::new(ListRecordTemplates), Toolset::Backlog);

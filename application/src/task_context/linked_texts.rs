@@ -1,0 +1,251 @@
+//! Named items, with their parents, children, criteria and links.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use reqlore_domain::backlog::{ItemKind, MENTIONS, Reference, inverse_relation};
+use reqlore_domain::document::{DocumentKind, DocumentMeta};
+use reqlore_domain::error::Result;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::answers::document_label::DocumentLabel;
+use reqlore_domain::task_context::{ContextEntry, EntryReason};
+
+use super::candidate_texts::{Candidate, read_texts, unread_entry};
+use crate::addresses::address::{Address, AddressTarget};
+use crate::addresses::links::{IncomingLink, LinkReader, OutgoingLink};
+use crate::backlog::item_lookup::{BacklogReader, item_meta, sort_items};
+use crate::context::ToolContext;
+
+/// Maximum children of one item, and maximum links of all.
+const MAX_CHILDREN: usize = 200;
+const MAX_LINKS: usize = 200;
+/// Maximum requirements of a story whose links are read.
+const MAX_LINKED_CHILDREN: usize = 50;
+
+/// The candidates for the items that a call names.
+#[derive(Default)]
+pub(super) struct NamedTexts {
+    pub(super) named: Vec<ContextEntry>,
+    pub(super) linked: Vec<ContextEntry>,
+    pub(super) ended: Vec<ContextEntry>,
+    /// The IDs of all candidates.
+    pub(super) ids: HashSet<String>,
+}
+
+impl NamedTexts {
+    /// Reads the candidates for these documents. `is_wanted` accepts kinds of entries that are not
+    /// named.
+    pub(super) async fn read(
+        context: &ToolContext,
+        addresses: &[Address],
+        max_bytes: usize,
+        is_wanted: &(dyn Fn(&str) -> bool + Sync),
+    ) -> Result<Self> {
+        let mut texts = Self::default();
+        texts.ids.extend(addresses.iter().map(|address| address.target.id().into_owned()));
+        for address in addresses {
+            let text = address.read_text(context).await?;
+            let label = address.read_label(context).await?;
+            let mut entry = unread_entry(label, EntryReason::Named, None);
+            entry.version = text.version;
+            entry.is_partial = false;
+            entry.set_text(&text.body, max_bytes);
+            texts.named.push(entry);
+        }
+        for address in addresses {
+            let surroundings = Surroundings::read(context, address).await?;
+            let project = &address.project;
+            let Surroundings { parents, mut children, mut links } = surroundings;
+            for parent in parents {
+                texts.add_label(parent);
+            }
+            children.retain(|child| is_wanted(&child.entry.label.kind));
+            links.retain(|link| is_wanted(&link.entry.label.kind));
+            texts.add(context, project, children, max_bytes, true).await;
+            texts.add(context, project, links, max_bytes, false).await;
+        }
+        Ok(texts)
+    }
+
+    /// Adds a parent, of which a context has the title only.
+    fn add_label(&mut self, label: DocumentLabel) {
+        if self.ids.insert(label.id.clone()) {
+            let entry = unread_entry(label, EntryReason::Parent, None);
+            self.named.push(ContextEntry { is_partial: false, ..entry });
+        }
+    }
+
+    async fn add(
+        &mut self,
+        context: &ToolContext,
+        project: &ProjectKey,
+        mut candidates: Vec<Candidate>,
+        max_bytes: usize,
+        is_child: bool,
+    ) {
+        candidates.retain(|candidate| self.ids.insert(candidate.entry.label.id.clone()));
+        let (entries, _) = read_texts(context, project, candidates, max_bytes).await;
+        for entry in entries {
+            let list = match is_child {
+                _ if entry.label.stale.is_some() => &mut self.ended,
+                true => &mut self.named,
+                false => &mut self.linked,
+            };
+            list.push(entry);
+        }
+    }
+}
+
+/// The documents around a named one.
+struct Surroundings {
+    /// The nearest first.
+    parents: Vec<DocumentLabel>,
+    children: Vec<Candidate>,
+    /// Criteria, then other links, mentions last.
+    links: Vec<Candidate>,
+}
+
+impl Surroundings {
+    async fn read(context: &ToolContext, address: &Address) -> Result<Self> {
+        let own_id = address.target.id().into_owned();
+        let backlog = BacklogReader { ports: &context.ports, project: &address.project };
+        let item = match &address.target {
+            AddressTarget::Item(meta) => item_meta(meta),
+            _ => None,
+        };
+        let own = item.and_then(|item| item.reference);
+        let parent = item.and_then(|item| item.parent);
+        let (mut children, mut criteria) = (Vec::new(), Vec::new());
+        let mut links = LinkList::default();
+        for link in address.read_outgoing(context).await? {
+            links.add_outgoing(&own_id, &link, |target| parent.is_some() && target == parent);
+        }
+        for link in address.read_incoming(context).await? {
+            let source = item_meta(&link.source.meta);
+            match source.filter(|source| own.is_some() && source.parent == own) {
+                Some(item) if item.kind == ItemKind::AcceptanceCriteria => {
+                    criteria.push(Arc::clone(&link.source.meta));
+                }
+                Some(_) => children.push(Arc::clone(&link.source.meta)),
+                None => links.add_incoming(&own_id, &link),
+            }
+        }
+        let kind = item.map(|item| item.kind);
+        if kind == Some(ItemKind::UserStory) {
+            links.add_requirements(backlog, own, &children).await?;
+        }
+        if let (Some(ItemKind::Requirement), Some(story)) = (kind, parent) {
+            criteria = backlog.children(story, ItemKind::AcceptanceCriteria).await?;
+        }
+        for list in [&mut children, &mut criteria] {
+            sort_items(list);
+            list.truncate(MAX_CHILDREN);
+        }
+        let reader = LinkReader { ports: backlog.ports, project: backlog.project };
+        let freshness = reader.freshness(&children).await?;
+        let child = |meta: &Arc<DocumentMeta>, reason, relation| {
+            let id = meta.reference().unwrap_or(meta.id.name.as_str().into()).into_owned();
+            let mut label = DocumentLabel::from_meta(meta, id);
+            label.mark(freshness.get(&meta.id).cloned().unwrap_or_default());
+            Candidate::new(meta, label, reason, relation)
+        };
+        let relation = Some(format!("in {own_id}"));
+        let children =
+            children.iter().map(|meta| child(meta, EntryReason::Link, relation.clone())).collect();
+        let mut all: Vec<Candidate> =
+            criteria.iter().map(|meta| child(meta, EntryReason::Criterion, None)).collect();
+        all.extend(links.into_candidates());
+        let parents = read_parents(backlog, parent).await;
+        Ok(Self { parents, children, links: all })
+    }
+}
+
+/// The parent and its parent. A faulty one does not affect its child.
+async fn read_parents(
+    backlog: BacklogReader<'_>,
+    mut parent: Option<Reference>,
+) -> Vec<DocumentLabel> {
+    let mut labels = Vec::new();
+    while let Some(reference) = parent {
+        let Ok(meta) = backlog.find_item(reference).await else { break };
+        labels.push(DocumentLabel::from_meta(&meta, reference.to_string()));
+        parent = item_meta(&meta).and_then(|item| item.parent);
+    }
+    labels
+}
+
+/// The links of a named item and of its requirements.
+#[derive(Default)]
+struct LinkList {
+    near: Vec<Candidate>,
+    mentions: Vec<Candidate>,
+}
+
+impl LinkList {
+    fn add(&mut self, relation: &str, candidate: Candidate) {
+        let list = if relation == MENTIONS { &mut self.mentions } else { &mut self.near };
+        list.push(candidate);
+    }
+
+    fn add_outgoing(
+        &mut self,
+        source: &str,
+        link: &OutgoingLink,
+        is_parent: impl Fn(Option<Reference>) -> bool,
+    ) {
+        let Some(target) = &link.target else { return };
+        if is_parent(item_meta(&target.meta).and_then(|item| item.reference)) {
+            return;
+        }
+        let words = format!("{} {source}", inverse_relation(&link.relation)).replace('_', " ");
+        let candidate = Candidate::of_node(target, EntryReason::Link, Some(words));
+        self.add(&link.relation, candidate);
+    }
+
+    fn add_incoming(&mut self, target: &str, link: &IncomingLink) {
+        let words = format!("{} {target}", link.relation.replace('_', " "));
+        let candidate = Candidate::of_node(&link.source, EntryReason::Link, Some(words));
+        self.add(&link.relation, candidate);
+    }
+
+    /// Adds the links of a story's requirements to documents outside of the story.
+    async fn add_requirements(
+        &mut self,
+        backlog: BacklogReader<'_>,
+        story: Option<Reference>,
+        children: &[Arc<DocumentMeta>],
+    ) -> Result<()> {
+        let reader = LinkReader { ports: backlog.ports, project: backlog.project };
+        let is_inside = |meta: &DocumentMeta| {
+            item_meta(meta).is_some_and(|item| item.reference == story || item.parent == story)
+        };
+        let mut names = Vec::new();
+        for meta in children.iter().take(MAX_LINKED_CHILDREN) {
+            let Some(id) = meta.reference().map(|id| id.into_owned()) else { continue };
+            for link in reader.outgoing(meta, None).await? {
+                if link.target.as_ref().is_some_and(|target| !is_inside(&target.meta)) {
+                    self.add_outgoing(&id, &link, |_| false);
+                }
+            }
+            names.push(id);
+        }
+        if names.is_empty() {
+            return Ok(());
+        }
+        for link in reader.incoming(names.clone()).await? {
+            let meta = &link.source.meta;
+            if meta.id.kind != DocumentKind::Deleted && !is_inside(meta) {
+                let links = meta.links();
+                let mut targets = links.iter().filter(|(relation, _)| *relation == link.relation);
+                let target = targets.find(|(_, target)| names.iter().any(|name| *name == **target));
+                let target = target.map_or_else(String::new, |(_, target)| target.to_string());
+                self.add_incoming(&target, &link);
+            }
+        }
+        Ok(())
+    }
+
+    fn into_candidates(self) -> impl Iterator<Item = Candidate> {
+        self.near.into_iter().chain(self.mentions).take(MAX_LINKS)
+    }
+}
