@@ -285,16 +285,16 @@ mod tests {
             (3, 0.1, 0.2, 0.0),
         ]);
         list[0].is_ended = true;
-        let page = |range| rank_page(&keys, &list, &FusionRule::lexical(1.0), &[], range).unwrap();
+        let page = |range| rank_page(&keys, &list, &FusionRule::lexical(false), &[], range).unwrap();
         assert_eq!((items(&page(0..9)), page(0..9).total), (vec![2, 1, 0, 3], 3));
         assert_eq!(
             (items(&page(0..1)), items(&page(1..2)), items(&page(2..3))),
             (vec![2], vec![1], vec![0])
         );
         let pinned =
-            rank_page(&keys, &list, &FusionRule::lexical(1.0), &[address(0)], 0..9).unwrap();
+            rank_page(&keys, &list, &FusionRule::lexical(false), &[address(0)], 0..9).unwrap();
         assert_eq!(items(&pinned), [0, 2, 1, 3]);
-        let window = rank_window(&keys, &list, &FusionRule::lexical(1.0), &[], 9).unwrap();
+        let window = rank_window(&keys, &list, &FusionRule::lexical(false), &[], 9).unwrap();
         let window: Vec<u32> = window.iter().map(|(hit, _)| hit.item.doc_id).collect();
         assert_eq!(window, [2, 1, 0, 3]);
     }

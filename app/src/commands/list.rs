@@ -153,6 +153,7 @@ impl FilterOptions {
 }
 
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command")]
 pub(crate) struct ListOptions {
     /// The kind of items [default: epics; with --epic stories, with --story requirements]
     #[arg(value_parser = ListKind::parser(), value_name = "KIND")]

@@ -87,14 +87,14 @@ impl TextSearch<'_> {
             return Ok(FoundTexts::default());
         };
         let words = task_words(&[task, path_words].map(Option::unwrap_or_default).join(" "));
-        let is_uncertain = match task {
-            Some(_) => !found.hits.iter().any(|hit| !hit.is_uncertain),
+        let is_certain = |hit| {
             // Many names of folders are in no text, so a search finds few of the words.
-            None => {
-                let count = |hit| count_hit_words(&words, hit);
-                !found.hits.iter().any(|hit| count(hit) >= weights::MIN_PATH_WORDS.min(words.len()))
-            }
+            let has_path = || {
+                count_hit_words(&words, hit) >= weights::MIN_PATH_WORDS.min(words.len())
+            };
+            task.map_or_else(has_path, |_| !hit.is_uncertain)
         };
+        let is_uncertain = !found.hits.iter().any(is_certain);
         let pending_note = HitCounts::of_page(found, query).pending_note();
         let path_weight = if task.is_some() { weights::PATH_WEIGHT } else { 1.0 };
         let task_hits = by_task.map(|found| found.hits).unwrap_or_default();

@@ -221,7 +221,7 @@ impl LinkList {
         };
         let mut names = Vec::new();
         for meta in children.iter().take(MAX_LINKED_CHILDREN) {
-            let Some(id) = meta.reference().map(|id| id.into_owned()) else { continue };
+            let Some(id) = meta.reference().map(Cow::into_owned) else { continue };
             for link in reader.outgoing(meta, None).await? {
                 if link.target.as_ref().is_some_and(|target| !is_inside(&target.meta)) {
                     self.add_outgoing(&id, &link, |_| false);

@@ -78,7 +78,7 @@ impl ContextEntry {
     /// Sets the text, at most its first sentences of `max_bytes`.
     pub fn set_text(&mut self, text: &str, max_bytes: usize) {
         let text = text.trim();
-        self.text = text.to_owned();
+        text.clone_into(&mut self.text);
         if text.len() > max_bytes {
             // The text after the limit decides if a sentence ends before it.
             let known = truncate_text(text, max_bytes + LOOK_AHEAD_BYTES);
