@@ -9,6 +9,7 @@ pub mod history;
 pub mod items;
 pub mod links;
 pub mod lists;
+pub mod ready;
 pub mod record_schema;
 pub mod search;
 pub mod sections;
