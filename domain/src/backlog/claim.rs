@@ -1,5 +1,4 @@
-//! Claims: who works on a user story, and until when. A claim is kept beside the story and is no
-//! part of it.
+//! Claims: the holders of user stories, each until a time. A claim is no part of its story.
 
 use crate::backlog::ItemMeta;
 use crate::timestamp::Timestamp;

@@ -119,7 +119,7 @@ impl StoryWaits {
     }
 
     /// The stories from which a cycle can be reached: those that stay when stories that wait for
-    /// nothing are removed again and again.
+    /// nothing are removed repeatedly.
     fn in_or_before_cycles(&self) -> BTreeSet<Reference> {
         let mut rest: BTreeMap<Reference, usize> =
             self.waits_for.iter().map(|(story, others)| (*story, others.len())).collect();

@@ -77,7 +77,7 @@ impl Project {
         items
     }
 
-    /// `matrix[a][b]` if story `a` depends on story `b`, whatever their statuses.
+    /// `matrix[a][b]` if story `a` depends on story `b`, with any statuses.
     fn dependencies(&self) -> Vec<Vec<bool>> {
         let count = self.stories.len();
         let mut matrix = vec![vec![false; count]; count];
