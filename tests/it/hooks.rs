@@ -79,6 +79,19 @@ fn hook_session_prints_the_state_of_the_project() {
 }
 
 #[test]
+fn hook_session_has_the_rules_that_always_hold() {
+    let root = project();
+    let rule = root.path().join("docs/development/requirements/general.md");
+    fs::create_dir_all(rule.parent().unwrap()).unwrap();
+    fs::write(rule, "# General\n\n**1.** Never log secrets.\n").unwrap();
+    fs::create_dir(root.path().join(".reqlore")).unwrap();
+    let schema = "[context]\nalways = [\"missing\", \"general\"]\n";
+    fs::write(root.path().join(".reqlore/project.toml"), schema).unwrap();
+    let text = session_text(root.path());
+    assert!(text.contains("Rules that always hold (1 of 1):\n- general:1 Never log"), "{text}");
+}
+
+#[test]
 fn hook_session_bounds_and_fences_hostile_titles() {
     let long = "漢".repeat(120);
     let titles = [

@@ -11,8 +11,10 @@ use clap::Subcommand;
 use reqlore_client_config::{Client, ConfigScope};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
+use reqlore_domain::records::answers::sections::SectionDetails;
 use reqlore_domain::records::kinds::{KINDS, RecordKind};
 use reqlore_domain::records::schema::StatusCategory;
+use reqlore_domain::sections::{Section, mentions::requirement_title};
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use serde_json::{Value, json};
 
@@ -146,6 +148,7 @@ impl ProjectOverview {
             }
         }
         let schema = client.record_schema()?;
+        overview.add("Rules that always hold", &list_rules(client, &schema.always));
         let mut stories = ListPage::default();
         for (status, category) in schema.statuses_of(STORY) {
             if category == StatusCategory::Active {
@@ -168,10 +171,13 @@ impl ProjectOverview {
     }
 
     fn render(&self) -> String {
-        if self.counts.is_empty() {
+        if self.counts.is_empty() && self.sections.is_empty() {
             return EMPTY.to_owned();
         }
-        let counts = format!("All: {}\n", self.counts.join(", "));
+        let counts = match &*self.counts {
+            [] => String::new(),
+            counts => format!("All: {}\n", counts.join(", ")),
+        };
         let lines = self.sections.iter().flat_map(|section| &section.lines);
         let fence = "`".repeat(lines.map(|line| longest_fence(line)).max().unwrap_or(0).max(2) + 1);
         let mut used = OPENING.len() + counts.len() + 2 * fence.len() + 1;
@@ -216,6 +222,25 @@ fn list(client: &ToolClient, kind: &str, status: Option<&str>, limit: usize) -> 
         }
         page => Ok(page?),
     }
+}
+
+/// The rules of sections. A section that is missing or not served has none.
+fn list_rules(client: &ToolClient, sections: &[String]) -> ListPage {
+    let mut rules = ListPage::default();
+    for name in sections {
+        let arguments = json!({ "section": name });
+        let Ok(found) = client.call::<SectionDetails>("reqlix_get_requirements", arguments) else {
+            continue;
+        };
+        let section = Section::parse(&found.text);
+        for rule in section.requirements() {
+            let reference_id = format!("{name}:{}", rule.index);
+            let title = requirement_title(&section.text(rule));
+            rules.items.push(ListedItem { reference_id, title, ..ListedItem::default() });
+        }
+    }
+    rules.total = rules.items.len();
+    rules
 }
 
 /// `- US-007 Pay by card`.
