@@ -8,9 +8,6 @@ use crate::client::{Client, ConfigScope};
 use crate::environment::ClientEnvironment;
 use crate::error::ConfigError;
 
-/// Maximum time that a client waits for the hook, in seconds. The hook ends earlier by itself.
-const TIMEOUT_SECONDS: u32 = 5;
-
 /// A hook for the start of a session. Only clients whose hook is known to work have one.
 #[derive(Debug)]
 pub struct SessionHook {
@@ -25,8 +22,8 @@ pub struct SessionHook {
     /// sessions contain the text already.
     matchers: &'static [&'static str],
     command_key: &'static str,
-    timeout_key: &'static str,
-    timeout_factor: u32,
+    /// The client's time limit, in its unit. The hook ends earlier by itself.
+    timeout: (&'static str, u32),
     answer: HookAnswer,
     /// The text of a new file.
     pub new_file: &'static str,
@@ -54,8 +51,7 @@ const CLAUDE_CODE: SessionHook = SessionHook {
     path: &["hooks", "SessionStart"],
     matchers: &["startup|clear|compact"],
     command_key: "command",
-    timeout_key: "timeout",
-    timeout_factor: 1,
+    timeout: ("timeout", 5),
     answer: HookAnswer::Nested,
     new_file: "",
     also_runs: None,
@@ -79,7 +75,7 @@ const GEMINI: SessionHook = SessionHook {
     client: Client::Gemini,
     project_file: None,
     matchers: &["startup", "clear"],
-    timeout_factor: 1_000,
+    timeout: ("timeout", 5_000),
     ..CLAUDE_CODE
 };
 
@@ -92,7 +88,7 @@ const COPILOT: SessionHook = SessionHook {
     path: &["hooks", "sessionStart"],
     matchers: &[],
     command_key: "bash",
-    timeout_key: "timeoutSec",
+    timeout: ("timeoutSec", 5),
     answer: HookAnswer::Key("additionalContext"),
     new_file: VERSION_FILE,
     ..CLAUDE_CODE
@@ -144,11 +140,8 @@ impl SessionHook {
     /// The entries that run a command, for [`crate::edit::put_hook`].
     pub fn entries(&self, command: &str) -> Result<Vec<Value>, ConfigError> {
         self.client.check_hook_command(command)?;
-        let hook = json!({
-            "type": "command",
-            self.command_key: command,
-            self.timeout_key: TIMEOUT_SECONDS * self.timeout_factor,
-        });
+        let (timeout, limit) = self.timeout;
+        let hook = json!({ "type": "command", self.command_key: command, timeout: limit });
         if self.matchers.is_empty() {
             return Ok(vec![hook]);
         }

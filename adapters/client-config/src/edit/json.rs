@@ -66,10 +66,7 @@ pub(super) fn set_value(body: &str, names: &[&str], value: &Value) -> Result<Str
 pub(super) fn find_items(body: &str, names: &[&str]) -> Result<Vec<Value>, ConfigError> {
     let readable = replace_lone_surrogates(body);
     let document = JsonDocument::parse(&readable)?;
-    let PathTarget::Found { map, index } = document.find_target(names)? else {
-        return Ok(Vec::new());
-    };
-    let list = document.property_list(&map.properties[index])?;
+    let Some((_, list)) = document.find_list(names)? else { return Ok(Vec::new()) };
     Ok(list.elements.iter().map(|item| Value::from(item.clone())).collect())
 }
 
@@ -77,10 +74,9 @@ pub(super) fn find_items(body: &str, names: &[&str]) -> Result<Vec<Value>, Confi
 pub(super) fn append_item(body: &str, names: &[&str], item: &Value) -> Result<String, ConfigError> {
     let readable = replace_lone_surrogates(body);
     let document = JsonDocument::parse(&readable)?;
-    let PathTarget::Found { map, index } = document.find_target(names)? else {
+    let Some((map, list)) = document.find_list(names)? else {
         return set_value(body, names, &json!([item]));
     };
-    let list = document.property_list(&map.properties[index])?;
     let (items, style) = (list_items(body, list), document.object_style(body, map));
     let is_multiline = items.is_multiline() || list.elements.is_empty() && style.is_multiline;
     let style = TextStyle { is_multiline, ..style };
@@ -96,21 +92,17 @@ pub(super) fn remove_items(
 ) -> Result<String, ConfigError> {
     let readable = replace_lone_surrogates(body);
     let document = JsonDocument::parse(&readable)?;
-    let PathTarget::Found { map, index } = document.find_target(names)? else {
-        return Ok(body.to_owned());
-    };
-    let list = document.property_list(&map.properties[index])?;
+    let Some((_, list)) = document.find_list(names)? else { return Ok(body.to_owned()) };
     let mut removed = Vec::new();
     for item in &list.elements {
         if is_removed(&Value::from(item.clone())) {
             removed.push(item.start());
         }
     }
-    if removed.is_empty() {
-        return Ok(body.to_owned());
-    }
-    if removed.len() == list.elements.len() {
-        return remove_property(body, names);
+    match removed.len() {
+        0 => return Ok(body.to_owned()),
+        all if all == list.elements.len() => return remove_property(body, names),
+        _ => {}
     }
     Ok(list_items(body, list).remove_pairs(|item| removed.contains(&item.start)))
 }
@@ -245,18 +237,19 @@ impl<'a> JsonDocument<'a> {
         Err(ConfigError::at_position(self.text, property.value.start(), &message))
     }
 
-    fn property_list<'d>(
-        &self,
-        property: &'d ast::ObjectProp<'a>,
-    ) -> Result<&'d Array<'a>, ConfigError> {
-        property.value.as_array().ok_or_else(|| {
-            let message = format!(
-                "`{}` is not a list; remove it, or replace its value with `[]`, then run the \
-                 command again",
-                property.name.as_str()
-            );
-            ConfigError::at_position(self.text, property.value.start(), &message)
-        })
+    /// The list at this path, and the object around it.
+    fn find_list(&self, names: &[&str]) -> Result<Option<(&Object<'a>, &Array<'a>)>, ConfigError> {
+        let PathTarget::Found { map, index } = self.find_target(names)? else { return Ok(None) };
+        let property = &map.properties[index];
+        if let Some(list) = property.value.as_array() {
+            return Ok(Some((map, list)));
+        }
+        let message = format!(
+            "`{}` is not a list; remove it, or replace its value with `[]`, then run the command \
+             again",
+            property.name.as_str()
+        );
+        Err(ConfigError::at_position(self.text, property.value.start(), &message))
     }
 
     /// The index of the property of this name.

@@ -8,10 +8,10 @@ use reqlore_client_config::edit;
 use reqlore_client_config::{Client, ClientEnvironment, ConfigError, ConfigScope, SessionHook};
 use serde_json::json;
 
-use super::file_change::{ChangeOutcome, resolve_and_read};
+use super::file_change::{ChangeOutcome, link_target, resolve_and_read};
 use super::options::Options;
 use super::plan::ChangePlan;
-use super::remove::is_empty_file;
+use super::remove::undo_logged_edit;
 use super::server_entry::ServerEntry;
 use super::undo_log::UndoLog;
 use crate::commands::untrusted_text::read_file;
@@ -38,7 +38,7 @@ pub(crate) enum HookChoice {
 pub(crate) fn is_hook_project(project: &Path) -> bool {
     let Some(home) = env_variable("HOME") else { return false };
     let file = list_file(Path::new(&home));
-    let Ok(Some(text)) = read_file(&file, MAX_LIST_BYTES) else { return false };
+    let text = read_file(&file, MAX_LIST_BYTES).ok().flatten().unwrap_or_default();
     edit::find_items(&text, LIST_PATH).is_ok_and(|listed| listed.contains(&json!(project)))
 }
 
@@ -129,8 +129,7 @@ impl ChangePlan<'_> {
         }
         let is_new_file = change.old_text.is_none() && !change.is_write();
         let text = if is_new_file { hook.new_file } else { change.current_text() }.to_owned();
-        change.mentions_reqlore |=
-            edit::find_hook(&text, hook.path).is_ok_and(|old| !old.is_empty());
+        change.mentions_reqlore |= is_hook_in(&text, hook);
         change.set_text(edit::put_hook(&text, hook.path, &entries));
         if let ChangeOutcome::Write { note, .. } = &mut change.outcome {
             *note = Some(NOTE.to_owned());
@@ -147,18 +146,9 @@ impl ChangePlan<'_> {
             let Some((hook, _, file)) = hook_file(client, Some(scope), self.environment) else {
                 return false;
             };
-            if except == Some(&*file) {
-                return false;
-            }
             let planned = self.changes.iter().find(|change| change.path == file);
-            let text = match planned {
-                Some(change) => change.current_text().to_owned(),
-                None => resolve_and_read(&file, None)
-                    .ok()
-                    .and_then(|(_, text)| text)
-                    .unwrap_or_default(),
-            };
-            edit::find_hook(&text, hook.path).is_ok_and(|found| !found.is_empty())
+            let text = planned.map(|change| change.current_text().to_owned());
+            except != Some(&*file) && is_hook_in(&text.unwrap_or_else(|| text_of(&file)), hook)
         })
     }
 
@@ -169,28 +159,27 @@ impl ChangePlan<'_> {
             else {
                 continue;
             };
-            let is_found =
-                |text: &str| edit::find_hook(text, hook.path).is_ok_and(|found| !found.is_empty());
+            if !is_hook_in(&text_of(&file), hook) {
+                continue;
+            }
             let is_shared = self.changes.iter().any(|change| change.path == file);
-            let text =
-                resolve_and_read(&file, None).ok().and_then(|(_, text)| text).unwrap_or_default();
-            if !is_found(&text) {
+            let target = link_target(&file).unwrap_or_default();
+            if let Some(entry) = log.files.get(&target).filter(|_| !is_shared) {
+                self.changes.push(undo_logged_edit(&target, entry, self.environment));
                 continue;
             }
             let change = self.add_change(*client, scope, &file);
             change.mentions_reqlore = true;
-            let entry = log.files.get(&change.target).filter(|_| !is_shared);
-            let undone = entry.and_then(|entry| entry.undo(&text));
-            let text = match undone {
-                Some(undone) if !is_found(&undone) => Ok(undone),
-                _ => edit::remove_hook(change.current_text(), hook.path),
-            };
-            change.set_text(text);
-            let is_new = entry.is_some_and(|entry| entry.is_new);
-            if is_new && !change.is_refused() && is_empty_file(change.current_text(), hook.new_file)
-            {
-                change.remove_file();
-            }
+            change.set_text(edit::remove_hook(change.current_text(), hook.path));
         }
     }
+}
+
+fn text_of(file: &Path) -> String {
+    let read = resolve_and_read(file, None);
+    read.ok().and_then(|(_, text)| text).unwrap_or_default()
+}
+
+fn is_hook_in(text: &str, hook: &SessionHook) -> bool {
+    edit::find_hook(text, hook.path).is_ok_and(|found| !found.is_empty())
 }

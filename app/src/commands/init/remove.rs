@@ -41,7 +41,6 @@ pub(super) fn plan_removal<'a>(
     }
     for client in clients {
         add_unlogged_entries(&mut plan, *client, options, log);
-        add_unlogged_hook(&mut plan, *client, options, log);
     }
     add_agents_md(&mut plan, options, log);
     // The block is last, as in the output of init.
@@ -100,22 +99,6 @@ fn add_unlogged_entries(
                 scope.name()
             ));
         }
-    }
-}
-
-/// Removes the hook of a client that the user named.
-fn add_unlogged_hook(plan: &mut ChangePlan<'_>, client: Client, options: &Options, log: &UndoLog) {
-    let Some((hook, scope, file)) = hook_file(client, options.scope, plan.environment) else {
-        return;
-    };
-    if options.client.is_empty()
-        || resolved_target(&file).is_some_and(|target| log.files.contains_key(&target))
-    {
-        return;
-    }
-    let change = plan.add_change(client, scope, &file);
-    if !change.is_refused() && change.old_text.is_some() {
-        change.set_text(edit::remove_hook(change.current_text(), hook.path));
     }
 }
 
@@ -182,7 +165,11 @@ fn has_other_entry(environment: &ClientEnvironment, removed: &BTreeSet<&Path>) -
     false
 }
 
-fn undo_logged_edit(path: &Path, entry: &UndoEntry, environment: &ClientEnvironment) -> FileChange {
+pub(super) fn undo_logged_edit(
+    path: &Path,
+    entry: &UndoEntry,
+    environment: &ClientEnvironment,
+) -> FileChange {
     let scope = scope_of(entry);
     let clients: Vec<Client> =
         entry.clients.iter().filter_map(|name| Client::from_name(name)).collect();
@@ -282,7 +269,7 @@ fn filled_lines(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// True if only `new_file` and the empty maps around an entry are left.
-pub(super) fn is_empty_file(text: &str, new_file: &str) -> bool {
+fn is_empty_file(text: &str, new_file: &str) -> bool {
     let text = text.trim_start_matches('\u{feff}').trim();
     if text.is_empty() {
         return true;
