@@ -11,7 +11,6 @@ use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::docsets::DocsetConfig;
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::error::{ErrorKind, Result};
-use reqlore_domain::front_matter;
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::knowledge::entity_graph::{EntityGraph, EntityLookup, EntityNode};
 use reqlore_domain::knowledge::{EntityLink, is_entity_id};
@@ -30,7 +29,7 @@ use crate::backlog;
 use crate::backlog::check::ReferenceIndex;
 use crate::backlog::item_lookup::BacklogReader;
 use crate::backlog::repair::{RepairReport, find_duplicates, repair_duplicates, repair_links};
-use crate::check::finding::CheckFinding;
+use crate::check::finding::{CheckFinding, line_containing};
 use crate::docsets::ConfigSource;
 use crate::documents::get_one;
 use crate::ports::ApplicationPorts;
@@ -331,14 +330,6 @@ fn duplicate_id_problem(graph: &EntityGraph, node: &EntityNode) -> Option<String
     }
     let (id, files) = (&node.entity.id, other_files.join(", "));
     Some(format!("the id {id} is also used by {files}; give each entity its own id"))
-}
-
-/// Returns the first line of the front matter that contains `word`, counted from 1.
-fn line_containing(text: &str, word: &str) -> Option<usize> {
-    let yaml = front_matter::split(text).yaml?;
-    let position = yaml.lines().position(|line| line.contains(word))?;
-    // Line 1 is the opening `---`.
-    Some(position + 2)
 }
 
 #[cfg(test)]

@@ -85,6 +85,7 @@ macro_rules! transcripts {
 transcripts! {
     protocol instructions get set set_policies set_order set_groups delete arguments conflicts
     docsets docsets_errors knowledge knowledge_apply_changes knowledge_changes
+    superseding_changes
     backlog backlog_addresses backlog_apply backlog_changes backlog_errors backlog_files
     backlog_history backlog_lenient backlog_resources backlog_prompts backlog_search
 }

@@ -57,6 +57,12 @@ fn results_text(found: &SearchAnswer, screen: &OutputScreen) -> String {
         if let Some(status) = &result.status {
             detail += &format!(", {}", clean_line(status));
         }
+        if let (Some(stale), Some(_)) = (&result.stale, &result.superseded_by) {
+            detail += &format!(", {}", clean_line(stale));
+        }
+        if result.review_overdue {
+            detail += ", review overdue";
+        }
         if result.uncertain {
             detail += ", uncertain";
         }

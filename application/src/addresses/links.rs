@@ -13,7 +13,9 @@ use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::answers::document_label::{DocumentLabel, SECTION_REQUIREMENT};
 use reqlore_domain::records::answers::links::LinkEntry;
-use reqlore_domain::records::ended::{Freshness, SUPERSEDED_BY, SUPERSEDES, Successions};
+use reqlore_domain::records::ended::{
+    Freshness, SUPERSEDED_BY, SUPERSEDES, Successions, overdue_review,
+};
 use reqlore_domain::sections::Section;
 use reqlore_domain::sections::mentions::{MentionSource, requirement_title};
 
@@ -171,13 +173,15 @@ impl LinkReader<'_> {
     ) -> Result<HashMap<DocumentId, Freshness>> {
         let metas: Vec<&Arc<DocumentMeta>> = metas.into_iter().take(MAX_DATED).collect();
         let (successions, known) = self.successions(metas.iter().copied()).await?;
-        let mut freshness = HashMap::new();
+        let (mut freshness, now) = (HashMap::new(), self.ports.clock.now());
         for meta in metas {
             let successor = successions.successor(&meta.id);
             let successor = known.iter().find(|known| Some(&known.id) == successor);
-            if let Some(id) = successor.and_then(|successor| successor.reference()) {
-                let superseded_by = Some(id.into_owned());
-                freshness.insert(meta.id.clone(), Freshness { superseded_by });
+            let superseded_by = successor.and_then(|successor| successor.reference());
+            let superseded_by = superseded_by.map(Cow::into_owned);
+            let is_overdue = overdue_review(meta, now).is_some();
+            if superseded_by.is_some() || is_overdue {
+                freshness.insert(meta.id.clone(), Freshness { superseded_by, is_overdue });
             }
         }
         Ok(freshness)
@@ -219,7 +223,9 @@ impl LinkReader<'_> {
         let (mut targets, mut named) = (HashSet::new(), HashSet::new());
         for meta in metas {
             targets.extend(meta.reference().map(Cow::into_owned));
-            targets.insert(meta.id.name.clone());
+            if meta.entity.is_some() {
+                targets.insert(meta.id.name.clone());
+            }
             let links = meta.entity.iter().flat_map(|entity| &entity.links);
             let links = links.filter(|link| link.relation == SUPERSEDED_BY && link.is_certain);
             named.extend(links.map(|link| link.target.clone()));
@@ -242,8 +248,9 @@ impl LinkReader<'_> {
         Ok(())
     }
 
-    /// Returns the links of a document in its own order, those to ended ones last. `index` selects one requirement of a
-    /// section. A target that is only perhaps an ID is left out if it does not exist.
+    /// Returns the links of a document in its own order, those to ended ones last. `index` selects
+    /// one requirement of a section. A target that is only perhaps an ID is left out if it does not
+    /// exist.
     pub(crate) async fn outgoing(
         self,
         meta: &DocumentMeta,

@@ -15,6 +15,7 @@ use reqlore_domain::records::answers::document_label::SECTION_REQUIREMENT;
 use reqlore_domain::records::answers::entry_line::{RULE, custom_text, priority_label, tag_list};
 use reqlore_domain::records::answers::items::ItemRecord;
 use reqlore_domain::records::answers::links::LinkList;
+use reqlore_domain::records::ended::REVIEW_OVERDUE;
 use reqlore_domain::records::tombstone::RecordRef;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
@@ -145,6 +146,7 @@ async fn other_details(
 ) -> Result<ItemDetails> {
     let text = address.read_text(context).await?;
     let AddressedText { id, kind, title, status, tags, version, body, .. } = text;
+    let label = address.read_label(context).await?;
     let meta = match &address.target {
         // Requirements of sections and docsets have no diagnostic of their own.
         AddressTarget::Entity(meta) | AddressTarget::Section(meta) => Some(meta),
@@ -160,6 +162,8 @@ async fn other_details(
             text: body,
             version,
             status,
+            stale: label.stale,
+            review_overdue: label.review_overdue,
             tags,
             fields: record.map(|record| schema.answers(record)).unwrap_or_default(),
         }),
@@ -192,6 +196,8 @@ fn head_lines(details: &ItemDetails, show: &ShowKeys<ItemKeys>) -> Vec<String> {
         ItemView::Record(record) => record_lines(record, show),
         ItemView::Other(item) => other_lines(item, show),
     };
+    lines.extend(details.item.stale().map(|reason| format!("No longer valid: {reason}")));
+    lines.extend(details.item.review_overdue().then(|| REVIEW_OVERDUE.to_owned()));
     lines.retain(|line| !line.is_empty());
     lines
 }

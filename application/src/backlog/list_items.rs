@@ -20,6 +20,7 @@ use reqlore_domain::records::answers::claims::ClaimView;
 use reqlore_domain::records::answers::entry_line::{EntryLine, custom_text};
 use reqlore_domain::records::answers::lists::{ListPage, ListedItem, ProgressView};
 use reqlore_domain::records::custom_field::CustomField;
+use reqlore_domain::records::ended::overdue_review;
 use reqlore_domain::records::fields::{FieldType, fields_of};
 use reqlore_domain::records::kinds::{EntityKind, RecordKind};
 use reqlore_domain::records::schema::RecordSchema;
@@ -336,9 +337,11 @@ async fn list_records(
     let (page, warnings) = backlog.list_items(&query).await?;
     let mut items: Vec<ListedItem> =
         page.metadata.iter().filter_map(|meta| ListedItem::of_record(meta, schema)).collect();
+    let now = backlog.ports.clock.now();
     let claims = LiveClaims::for_view(backlog, page.metadata.iter().map(|meta| &**meta)).await;
     for (item, meta) in items.iter_mut().zip(&page.metadata) {
         item.claim = claims.view(meta, schema);
+        item.review_overdue = overdue_review(meta, now).is_some();
     }
     if let DocumentKind::Item(kind) = query.kind {
         add_progress(backlog, schema, kind, &page.metadata, &mut items).await?;
@@ -472,6 +475,7 @@ fn item_line(
         id: &item.reference_id,
         kind: Some(&*item.kind).filter(|_| has_kind || show.is_given()),
         status: item.status.as_deref(),
+        review_overdue: item.review_overdue,
         priority: item.priority,
         type_name: item.type_name.as_deref(),
         title: Some(&item.title),

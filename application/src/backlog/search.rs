@@ -129,6 +129,7 @@ impl ResultPage {
         {
             let own = freshness.get(document).cloned().unwrap_or_default();
             result.stale = stale_reason(result.status.as_deref(), own.superseded_by.as_deref());
+            result.review_overdue = own.is_overdue && result.stale.is_none();
             result.superseded_by = own.superseded_by;
             match result.stale {
                 Some(_) if !has_ended => {}
@@ -205,6 +206,7 @@ fn hit_result(hit: SearchHit) -> SearchResult {
         status: status.map(str::to_owned),
         superseded_by: None,
         stale: None,
+        review_overdue: false,
         tags: tags.map(str::to_owned).collect(),
         kind,
         reference_id: hit.reference,
@@ -232,6 +234,7 @@ fn result_line(result: &SearchResult, has_snippets: bool, show: &ShowKeys<Result
         }),
         status: result.status.as_deref(),
         stale: result.stale.as_deref(),
+        review_overdue: result.review_overdue,
         title,
         tags: &result.tags,
         ..EntryLine::default()

@@ -36,6 +36,8 @@ struct Arguments {
     #[serde(default)]
     entity_types: Vec<EntityTypeArgument>,
     show: Option<ShowKeys<ResultKeys>>,
+    // Not in the schema: few calls need it.
+    #[schemars(skip)]
     include_stale: Option<bool>,
     /// 1 to 100, default 50.
     limit: Option<PageLimit>,

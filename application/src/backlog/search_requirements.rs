@@ -45,6 +45,8 @@ struct Arguments {
     user_story: Option<UserStoryRef>,
     epic: Option<EpicRef>,
     show: Option<ShowKeys<ResultKeys>>,
+    // Not in the schema: few calls need it.
+    #[schemars(skip)]
     include_stale: Option<bool>,
     /// 1 to 100, default 50.
     limit: Option<PageLimit>,
@@ -212,6 +214,7 @@ fn unranked_result(meta: &DocumentMeta, item: &ItemMeta, text: &str) -> SearchRe
         status: item.status.map(|status| status.name().to_owned()),
         superseded_by: None,
         stale: None,
+        review_overdue: false,
         tags: item.tags.clone(),
         score: None,
         uncertain: false,

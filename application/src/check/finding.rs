@@ -2,6 +2,7 @@
 
 use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::document::DocumentId;
+use reqlore_domain::front_matter;
 use serde::Serialize;
 
 /// A problem that a user can repair.
@@ -34,4 +35,12 @@ impl CheckFinding {
     pub(crate) fn for_document(id: &DocumentId, message: String) -> Self {
         Self::of_file(id.to_string(), message)
     }
+}
+
+/// Returns the first line of the front matter that contains `word`, counted from 1.
+pub(crate) fn line_containing(text: &str, word: &str) -> Option<usize> {
+    let yaml = front_matter::split(text).yaml?;
+    let position = yaml.lines().position(|line| line.contains(word))?;
+    // Line 1 is the opening `---`.
+    Some(position + 2)
 }

@@ -11,15 +11,16 @@ use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::read_all;
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_domain::records::ended::{SUPERSEDES, Successions, is_ended};
+use reqlore_domain::records::ended::{
+    REVIEW_BY, SUPERSEDES, Successions, is_ended, overdue_review,
+};
 
-use super::finding::CheckFinding;
-use super::line_containing;
+use super::finding::{CheckFinding, line_containing};
 use crate::documents::get_one;
 use crate::ports::ApplicationPorts;
 
 /// Finds records that supersede each other, and those whose status does not tell that another
-/// record has ended them.
+/// record has ended them. Notes overdue reviews.
 pub(super) async fn check_freshness(
     ports: &ApplicationPorts,
     caller: &Caller,
@@ -39,13 +40,22 @@ pub(super) async fn check_freshness(
         }
         let successions = Successions::from_metadata(&metas);
         for meta in &metas {
-            let Some((word, message)) = succession_problem(&successions, &metas, meta) else {
+            let problem = succession_problem(&successions, &metas, meta);
+            let review = overdue_review(meta, ports.clock.now()).map(|day| {
+                let message = format!("review overdue since {day}; review it and set a later day");
+                (REVIEW_BY, message)
+            });
+            if problem.is_none() && review.is_none() {
                 continue;
-            };
+            }
             let document = get_one(&*ports.documents, project, &meta.id).await?;
             let text = document.as_ref().and_then(|document| document.text().ok()).unwrap_or("");
-            let diagnostic = Diagnostic::new(line_containing(text, word), message);
-            findings.push(CheckFinding::new(&meta.id, diagnostic));
+            for ((word, message), is_note) in
+                problem.map(|one| (one, false)).into_iter().chain(review.map(|one| (one, true)))
+            {
+                let diagnostic = Diagnostic::new(line_containing(text, word), message);
+                findings.push(CheckFinding { is_note, ..CheckFinding::new(&meta.id, diagnostic) });
+            }
         }
     }
     Ok(findings)

@@ -30,7 +30,7 @@ struct Arguments {
     body: Option<Description>,
     status: Option<Tag>,
     tags: Option<Tags>,
-    /// Such as `{"affects": ["REQ-048"]}`.
+    /// Such as `{"supersedes": ["dec-1d2c8f"]}`.
     links: Option<LinkArguments>,
     /// Path in the repository.
     repo: Option<Repo>,

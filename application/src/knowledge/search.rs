@@ -55,6 +55,8 @@ struct Arguments {
     repo: Option<Repo>,
     #[serde(default)]
     show: ShowKeys<HitKeys>,
+    // Not in the schema: few calls need it.
+    #[schemars(skip)]
     include_stale: Option<bool>,
 }
 

@@ -43,6 +43,13 @@ struct EntityFile<'a> {
     /// ID of the successor.
     #[serde(skip_serializing_if = "Option::is_none")]
     superseded_by: Option<&'a str>,
+    /// The reason why it is no longer valid.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    stale: Option<&'a str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(skip)]
+    review_overdue: bool,
     tags: &'a [String],
     /// Relative to the repository.
     path: &'a str,
@@ -173,6 +180,8 @@ impl Answer for ShowAnswer {
             title,
             status: status.as_deref(),
             superseded_by: self.label.superseded_by.as_deref(),
+            stale: self.label.stale.as_deref(),
+            review_overdue: self.label.review_overdue,
             tags,
             path,
             version,

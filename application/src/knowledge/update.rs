@@ -46,7 +46,7 @@ impl WriteTool for UpdateEntity {
             ..write_tool::<Arguments, EntityOutcome>(
                 "ixchel_update",
                 "Change or link a decision, issue or idea",
-                "Changes only the given fields, such as links and status when another replaces it.",
+                "Changes only the given fields.",
             )
         }
     }

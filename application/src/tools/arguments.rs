@@ -3,6 +3,7 @@
 
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::service::ToolSpec;
+use reqlore_domain::records::ended::REVIEW_BY;
 use serde_json::{Map, Value};
 use serde_path_to_error::Segment;
 
@@ -51,13 +52,15 @@ pub(crate) fn normalize(arguments: &mut Map<String, Value>, spec: &ToolSpec) {
     }
 }
 
-/// Removes the argument `fields`, the values of custom fields, and returns it.
+/// Removes the argument `fields`, the values of custom fields, and returns it with that of
+/// `review_by`, a field of all entities.
 pub(crate) fn take_custom_fields(arguments: &mut Map<String, Value>) -> Result<Map<String, Value>> {
     let mut fields = arguments.remove(CUSTOM_FIELDS).unwrap_or_default();
     parse_json(&mut fields, &['{']);
+    let review = arguments.remove_entry(REVIEW_BY);
     match fields {
-        Value::Null => Ok(Map::new()),
-        Value::Object(fields) => Ok(fields),
+        Value::Null => Ok(Map::from_iter(review)),
+        Value::Object(fields) => Ok(fields.into_iter().chain(review).collect()),
         _ => {
             let message = r#"fields: send an object such as {"risk": "High"}"#;
             Err(Error::new(ErrorKind::InvalidArgument, message).field(CUSTOM_FIELDS))

@@ -184,6 +184,9 @@ fn take_arguments(call: &mut ToolCall, spec: &ToolSpec) -> Value {
     Value::Object(arguments)
 }
 
+/// Tools with an argument to leave out what has ended. No schema has it, because few calls need it.
+const RANKED_SEARCHES: [&str; 3] = ["ixchel_search", "search_global", "search_requirements"];
+
 /// Corrects the arguments of a reading tool, and returns a note on each correction.
 ///
 /// An unknown argument is removed and a limit above the maximum is cut: the result is still useful
@@ -207,7 +210,8 @@ pub(crate) fn correct_arguments(call: &mut ToolCall, spec: &ToolSpec) -> Vec<Str
     call.arguments.retain(|name, _| {
         let is_known = property(spec, name).is_some()
             || synonyms::find_argument(spec, name).is_some()
-            || (name == CUSTOM_FIELDS && spec.name == "list_items");
+            || (name == CUSTOM_FIELDS && spec.name == "list_items")
+            || (name == "include_stale" && RANKED_SEARCHES.contains(&spec.name));
         if !is_known {
             let problem = unknown_argument(name, spec);
             let name = encode_line(truncate_echo(name));

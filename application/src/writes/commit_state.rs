@@ -21,7 +21,6 @@ use reqlore_domain::timestamp::Timestamp;
 use crate::writes::local_names::LocalItem;
 use crate::writes::pending_unlinks::PendingUnlinks;
 use crate::writes::rule_edits::RuleEdits;
-use crate::writes::superseded_records::Successor;
 use crate::writes::write_guard::CallGuard;
 use crate::writes::written_rule::{RenumberedRule, WrittenRule};
 
@@ -46,6 +45,14 @@ pub(crate) enum Claim {
     /// Only adds or removes relationships; several changes may do so.
     Links,
     Deletion,
+}
+
+/// A record of a commit, and the stored records that it supersedes.
+pub(crate) struct Successor {
+    pub(crate) id: DocumentId,
+    pub(crate) superseded: Vec<Arc<DocumentMeta>>,
+    pub(crate) schema: Arc<RecordSchema>,
+    pub(crate) at: Timestamp,
 }
 
 /// The state of a commit: its snapshot with the changes that are decided so far.

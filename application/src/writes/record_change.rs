@@ -28,14 +28,14 @@ use crate::context::ToolContext;
 use crate::knowledge::{self, Repo};
 use crate::tools::tool::nothing_to_change_error;
 use crate::writes::change::{Action, Change, ChangePlan, Decision, PlanContext};
-use crate::writes::commit_state::{Claim, CommitState, requirements_query};
+use crate::writes::commit_state::{Claim, CommitState, Successor, requirements_query};
 use crate::writes::local_names::LocalItem;
 use crate::writes::rank_position::resolve_rank;
 use crate::writes::record_answer::{WrittenRecord, render_written};
 use crate::writes::record_fields::{KindName, check_fields};
 use crate::writes::record_links::{LinkChange, PlanTarget, Target};
 use crate::writes::stored_record::{StoredRecord, require_document};
-use crate::writes::superseded_records::{Successor, superseded_records};
+use crate::writes::superseded_records::superseded_records;
 use crate::writes::transaction::check_version;
 
 /// The record that a change creates or updates.

@@ -4,17 +4,15 @@ use std::mem;
 use std::sync::Arc;
 
 use reqlore_domain::backlog::{ItemKind, Status};
-use reqlore_domain::document::{DocumentId, DocumentMeta};
+use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::records::edit::RecordEdit;
 use reqlore_domain::records::ended::{SUPERSEDES, can_supersede, is_ended};
-use reqlore_domain::records::schema::RecordSchema;
-use reqlore_domain::timestamp::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::addresses::links::LinkReader;
 use crate::writes::change::PlanContext;
-use crate::writes::commit_state::CommitState;
+use crate::writes::commit_state::{CommitState, Successor};
 use crate::writes::record_links::{LinkChange, PlanTarget};
 use crate::writes::stored_record::StoredRecord;
 
@@ -79,14 +77,6 @@ pub(crate) async fn superseded_records(
         superseded.retain(|old| !successions.leads(&stored.id, &old.id));
     }
     Ok(superseded)
-}
-
-/// A record of a commit, and the stored records that it supersedes.
-pub(crate) struct Successor {
-    pub(crate) id: DocumentId,
-    pub(crate) superseded: Vec<Arc<DocumentMeta>>,
-    pub(crate) schema: Arc<RecordSchema>,
-    pub(crate) at: Timestamp,
 }
 
 impl CommitState<'_> {

@@ -4,13 +4,18 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+pub use super::values::REVIEW_BY;
 use crate::document::{DocumentId, DocumentMeta};
+use crate::timestamp::Timestamp;
 use crate::untrusted_text::encode_id;
 
 /// The relation of a record to those that it replaces.
 pub const SUPERSEDES: &str = "supersedes";
 /// The same in the file of the replaced entity.
 pub const SUPERSEDED_BY: &str = "superseded_by";
+
+/// The mark of an entity after the day of its review.
+pub const REVIEW_OVERDUE: &str = "review overdue";
 
 /// Statuses of items and entities that end a record, in lower case.
 const ENDED_STATUSES: [&str; 5] = ["cancelled", "deprecated", "obsolete", "rejected", "superseded"];
@@ -41,6 +46,16 @@ pub fn stale_reason(status: Option<&str>, superseded_by: Option<&str>) -> Option
 pub struct Freshness {
     /// The ID of the record that ended it.
     pub superseded_by: Option<String>,
+    pub is_overdue: bool,
+}
+
+/// The day of the review of a valid entity if that day has ended in UTC.
+pub fn overdue_review(meta: &DocumentMeta, now: Timestamp) -> Option<&str> {
+    const DAY_SECONDS: i64 = 24 * 60 * 60;
+    let entity = meta.entity.as_ref().filter(|one| !one.status.as_deref().is_some_and(is_ended))?;
+    let day = entity.custom.get(REVIEW_BY).first()?;
+    let end = Timestamp::parse(day.trim())?.seconds() + DAY_SECONDS;
+    (now.seconds() >= end).then_some(day)
 }
 
 /// True if the record ends those that it supersedes. A proposal ends nothing, but a requirement
@@ -112,7 +127,6 @@ impl Successions {
 mod tests {
     use super::*;
     use crate::document::Document;
-    use crate::timestamp::Timestamp;
 
     #[test]
     fn five_statuses_end_a_record_in_any_case() {
@@ -157,6 +171,15 @@ mod tests {
             assert_eq!(successors("", &text), (None, None), "{status}");
             let text = format!("status: {status}");
             assert_eq!(successors("superseded_by: dec-b", &text), (None, None), "{status}");
+        }
+    }
+
+    #[test]
+    fn review_is_overdue_after_its_day_in_utc() {
+        let meta = meta(DocumentId::entity("dec-a"), "review_by: 2027-03-01");
+        for (now, is_overdue) in [("2027-03-01T23:59:59Z", false), ("2027-03-02T00:00:00Z", true)] {
+            let found = overdue_review(&meta, Timestamp::parse(now).unwrap());
+            assert_eq!(found, is_overdue.then_some("2027-03-01"), "{now}");
         }
     }
 

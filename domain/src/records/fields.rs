@@ -261,7 +261,7 @@ pub static FIELDS: [RecordField; 36] = [
     RecordField { items: ALL_ITEMS, is_editable: false, ..field("rank", "Rank", FieldType::Rank) },
     RecordField {
         key: "",
-        hint: "One relation per line, such as: affects: REQ-001",
+        hint: "One relation per line, such as: affects: REQ-001, or: supersedes: dec-1d2c8f",
         of_entities: true,
         ..field("links", "Links", FieldType::Links)
     },

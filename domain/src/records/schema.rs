@@ -1,11 +1,12 @@
 //! The record schema of a project: its custom fields, statuses and views.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
-use super::custom_field::CustomField;
+use super::custom_field::{CustomField, CustomType};
+use super::ended::REVIEW_BY;
 use super::fields::{FieldType, RecordField};
 use super::kinds::KINDS;
 use super::tombstone::RecordRef;
@@ -63,6 +64,16 @@ named_enum! {
         Dropped = "dropped",
     }
 }
+
+/// The day by which users review an entity.
+static REVIEW_FIELD: LazyLock<CustomField> = LazyLock::new(|| CustomField {
+    name: REVIEW_BY.to_owned(),
+    kinds: vec!["entity".to_owned()],
+    label: "Review by".to_owned(),
+    field_type: CustomType::Date,
+    is_required: false,
+    views: BTreeSet::new(),
+});
 
 impl Status {
     /// The category of a built-in status.
@@ -177,12 +188,22 @@ impl RecordSchema {
         Some(statuses)
     }
 
+    /// The custom fields of a kind, and of entities the day of their review.
+    fn fields_of_kind<'s>(
+        &'s self,
+        kind: &str,
+        is_entity: bool,
+    ) -> impl Iterator<Item = &'s CustomField> {
+        let own = self.fields.iter().filter(move |field| field.has_kind(kind, is_entity));
+        own.chain(is_entity.then_some(&*REVIEW_FIELD))
+    }
+
     /// The values of the custom fields of an item or entity, for answers.
     pub fn answers<'a>(&self, record: impl Into<RecordRef<'a>>) -> BTreeMap<String, Value> {
         let record = record.into();
         let (kind, is_entity) = record.kind();
         let mut answers = BTreeMap::new();
-        for field in self.fields.iter().filter(|field| field.has_kind(kind, is_entity)) {
+        for field in self.fields_of_kind(kind, is_entity) {
             let texts = record.custom().get(&field.name);
             if !texts.is_empty() {
                 answers.insert(field.name.clone(), field.answer(texts));
@@ -208,10 +229,10 @@ impl RecordSchema {
         (kind, is_entity): (&str, bool),
         name: &str,
     ) -> Result<&CustomField, String> {
-        let mut fields = self.fields.iter().filter(|field| field.has_kind(kind, is_entity));
-        if let Some(field) = fields.clone().find(|field| field.name == name) {
+        if let Some(field) = self.fields_of_kind(kind, is_entity).find(|field| field.name == name) {
             return Ok(field);
         }
+        let mut fields = self.fields.iter().filter(|field| field.has_kind(kind, is_entity));
         let row = KINDS.iter().find(|row| row.name == kind);
         let kind = row.map_or("entities of this kind", |row| row.words[1]);
         let Some(first) = fields.next() else {
@@ -281,7 +302,8 @@ impl RecordSchema {
 
     /// The keys of an entity whose values do not fit the schema, and why.
     pub fn entity_problems(&self, entity: &Entity) -> Vec<(&str, String)> {
-        let mut problems = Self::value_problems(self.entity_fields(&entity.kind), &entity.custom);
+        let mut problems =
+            Self::value_problems(self.fields_of_kind(&entity.kind, true), &entity.custom);
         if let (Some(status), Some(statuses)) = (&entity.status, self.entity_statuses(&entity.kind))
         {
             let names: Vec<&str> = statuses.iter().map(|(name, _)| name.as_str()).collect();

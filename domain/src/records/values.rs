@@ -26,6 +26,9 @@ const MAX_LISTED_VALUES: usize = 100;
 /// Maximum length of the key of a value, in bytes.
 const MAX_KEY_BYTES: usize = 64;
 
+/// The day by which users review an entity: a key of its file.
+pub const REVIEW_BY: &str = "review_by";
+
 /// Names that no custom field can have, besides those of the built-in fields: other arguments,
 /// keys, answers, orders and columns.
 const OTHER_NAMES: [&str; 18] = [
@@ -42,7 +45,7 @@ const OTHER_NAMES: [&str; 18] = [
     "project",
     "reference",
     "reference_id",
-    "review_by",
+    REVIEW_BY,
     "show",
     "sort",
     "text",
@@ -57,7 +60,8 @@ impl CustomValues {
     pub(crate) fn parse(entries: &[YamlEntry]) -> Self {
         let mut values = BTreeMap::new();
         for YamlEntry { key, node, .. } in entries {
-            if values.len() < MAX_KEYS && is_field_name(key) && !is_built_in(key) {
+            let is_custom = is_field_name(key) && !is_built_in(key);
+            if values.len() < MAX_KEYS && (is_custom || key == REVIEW_BY) {
                 let texts = node_texts(node);
                 if !texts.is_empty() {
                     values.insert(key.clone(), texts);

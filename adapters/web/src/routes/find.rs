@@ -93,7 +93,7 @@ fn links(session: &PageSession, frame: &PageFrame) -> Vec<PaletteLink> {
 impl PageSession {
     /// The records of these kinds, or of all, for a text that a user types: the one with this ID,
     /// those whose title begins with the text, those with its words in the title, then other items,
-    /// rules and entities with its words.
+    /// rules and entities with its words, and last what has ended.
     pub(super) async fn suggest_records(
         &self,
         text: &str,
@@ -113,6 +113,7 @@ impl PageSession {
         let text = fold_name(text);
         hits.sort_by_key(|hit| match &*hit.entity_type {
             _ if is_id(hit, &text) => 0,
+            _ if hit.stale.is_some() => 6,
             _ if fold_name(&hit.title).starts_with(&text) => 1,
             _ if is_named(hit, &text) => 2,
             "section" => 4,

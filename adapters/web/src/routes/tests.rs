@@ -241,6 +241,29 @@ async fn search_marks_uncertain_hits_and_links_sections() {
 }
 
 #[tokio::test]
+async fn search_and_palette_mark_what_has_ended() {
+    let client = PageClient::new(&["search_global", "suggest_records"], |_, _| {
+        let hit = |id: &str, title: &str| {
+            json!({ "reference_id": id, "type": "knowledge", "kind": "decision", "title": title,
+                    "status": "accepted", "score": 1, "snippet": "" })
+        };
+        let mut old = hit("dec-1", "Pay");
+        old["stale"] = json!("superseded by dec-2");
+        old["superseded_by"] = json!("dec-2");
+        let mut overdue = hit("dec-2", "We pay later");
+        overdue["review_overdue"] = json!(true);
+        Ok(json!({ "total": 2, "results": [old, overdue] }))
+    });
+    let body = client.get("/p/default/search?q=pay").await.body;
+    for expected in ["superseded by dec-2</span>", "review overdue</span>"] {
+        assert_eq!(body.matches(expected).count(), 1, "{expected}: {body}");
+    }
+    let body = client.get("/p/default/find?q=pay").await.body;
+    assert!(body.contains("<span class=\"muted\">decision, superseded by dec-2</span>"), "{body}");
+    assert!(body.find("item/dec-2") < body.find("item/dec-1"), "ended ones last: {body}");
+}
+
+#[tokio::test]
 async fn search_counts_uncertain_results_and_marks_words() {
     for (total, expected) in [(2, "2 results and 1 uncertain result"), (0, "1 uncertain result")] {
         let client = PageClient::new(&["search_global"], move |_, _| {

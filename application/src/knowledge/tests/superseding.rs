@@ -62,7 +62,7 @@ async fn proposal_ends_nothing_until_it_is_accepted() {
 }
 
 #[tokio::test]
-async fn decisions_that_supersede_each_other_end_nothing_and_are_reported() {
+async fn decisions_that_supersede_each_other_end_nothing() {
     let testing = TestApplication::new();
     write_decision(&testing, "dec-aaaaaa", "status: accepted\nsupersedes: [dec-bbbbbb]\n").await;
     write_decision(&testing, "dec-bbbbbb", "status: accepted\n").await;
@@ -181,4 +181,60 @@ async fn ended_record_never_ranks_above_a_valid_one_with_its_words() {
         let found = testing.data("ixchel_search", asked).await;
         assert_eq!(ids(&found)[0], first, "the query names it");
     }
+}
+
+#[tokio::test]
+async fn overdue_review_is_marked_and_noted_by_check() {
+    // The clock of the tests stands at 1970-01-01.
+    let testing = TestApplication::new();
+    write_decision(&testing, "dec-aaaaaa", "status: accepted\nreview_by: 1969-12-31\n").await;
+    write_decision(&testing, "dec-bbbbbb", "review_by: 1970-01-01\n").await;
+    write_decision(&testing, "dec-cccccc", "status: rejected\nreview_by: 1969-12-31\n").await;
+    write_decision(&testing, "dec-dddddd", "review_by: soon\n").await;
+    let line = "accepted, review overdue): Storage";
+    for (tool, arguments) in [
+        ("ixchel_search", json!({ "query": "storage" })),
+        ("search_global", json!({ "query": "storage" })),
+        ("list_items", json!({ "kind": "entity" })),
+        ("ixchel_graph", json!({ "id": "dec-aaaaaa" })),
+    ] {
+        let answer = testing.call(tool, arguments).await.unwrap();
+        assert!(answer.text.contains(line), "{tool}: {}", answer.text);
+        let data = answer.data.to_string();
+        assert_eq!(data.matches("\"review_overdue\":true").count(), 1, "{tool}: {data}");
+        assert_eq!(answer.text.matches("review overdue").count(), 1, "{tool}: {}", answer.text);
+    }
+    let shown = testing.text("get_item", json!({ "reference": "dec-aaaaaa" })).await;
+    assert!(shown.contains("\nreview overdue\n"), "{shown}");
+    let expected = [
+        ".ixchel/decisions/dec-dddddd.md:4: review_by: \"soon\" is not a date; write one such as \
+         2026-11-27",
+        ".ixchel/decisions/dec-aaaaaa.md:5: review overdue since 1969-12-31; review it and set a \
+         later day",
+    ];
+    assert_eq!(testing.check().await, expected);
+    let notes: Vec<bool> = crate::check::check_documents(&testing.ports())
+        .await
+        .unwrap()
+        .iter()
+        .map(|finding| finding.is_note)
+        .collect();
+    assert_eq!(notes, [false, true]);
+}
+
+#[tokio::test]
+async fn review_day_is_written_by_tools_and_removed() {
+    let testing = TestApplication::new();
+    let arguments = json!({ "kind": "idea", "title": "Later", "review_by": "2027-03-01" });
+    let created = testing.data("ixchel_create", arguments).await;
+    let id = created["id"].as_str().unwrap();
+    let raw = async || testing.data("ixchel_show", json!({ "id": id })).await["raw"].to_string();
+    assert!(raw().await.contains("2027-03-01"), "{}", raw().await);
+    let changes = json!([{ "update": id, "review_by": "2027-04-01" }]);
+    testing.call("apply_changes", json!({ "changes": changes })).await.unwrap();
+    assert!(raw().await.contains("2027-04-01"), "{}", raw().await);
+    let error = testing.error("ixchel_update", json!({ "id": id, "review_by": "May" })).await;
+    assert!(error.message.contains("\"May\" is not a date"), "{error}");
+    testing.call("ixchel_update", json!({ "id": id, "review_by": null })).await.unwrap();
+    assert!(!raw().await.contains("review_by"), "{}", raw().await);
 }

@@ -10,6 +10,7 @@ use super::document_label::DocumentLabel;
 use super::items::{ItemRecord, ItemRelationships, ItemSummary, RelatedItem};
 use super::links::{LinkEntry, LinkList};
 use crate::backlog::{ItemKind, Reference};
+use crate::records::ended::REVIEW_BY;
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ItemDetails {
@@ -53,6 +54,13 @@ pub struct OtherItem {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
     pub status: Option<String>,
+    /// The reason why it is no longer valid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub stale: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(skip)]
+    pub review_overdue: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(skip)]
     pub tags: Vec<String>,
@@ -104,6 +112,20 @@ impl ItemView {
             Self::Record(record) => record.status.as_deref(),
             Self::Other(item) => item.status.as_deref(),
         }
+    }
+
+    /// The reason why an entity is no longer valid.
+    pub fn stale(&self) -> Option<&str> {
+        if let Self::Other(item) = self { item.stale.as_deref() } else { None }
+    }
+
+    pub fn review_overdue(&self) -> bool {
+        if let Self::Other(item) = self { item.review_overdue } else { false }
+    }
+
+    /// The day by which users review an entity.
+    pub fn review_by(&self) -> Option<&Value> {
+        self.fields().get(REVIEW_BY)
     }
 
     pub fn tags(&self) -> &[String] {

@@ -26,9 +26,13 @@ pub struct DocumentLabel {
     /// ID of the successor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub superseded_by: Option<String>,
-    /// The reason why it is no longer valid.
+    // The reason why it is no longer valid.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
     pub stale: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(skip)]
+    pub review_overdue: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
 }
@@ -53,6 +57,7 @@ impl DocumentLabel {
             status: status.map(str::to_owned),
             superseded_by: None,
             stale: status.and_then(|status| stale_reason(Some(status), None)),
+            review_overdue: false,
             tags: tags.to_vec(),
         }
     }
@@ -60,6 +65,7 @@ impl DocumentLabel {
     pub fn mark(&mut self, freshness: Freshness) {
         self.superseded_by = freshness.superseded_by;
         self.stale = stale_reason(self.status.as_deref(), self.superseded_by.as_deref());
+        self.review_overdue = freshness.is_overdue && self.stale.is_none();
     }
 
     /// Removes the parts that a caller does not want. The ID stays, and the mark of an ended one.
@@ -97,6 +103,7 @@ impl DocumentLabel {
             kind: self.kind_word(),
             status: self.status.as_deref(),
             stale: self.stale.as_deref(),
+            review_overdue: self.review_overdue,
             title: self.title.as_deref(),
             tags: &self.tags,
             ..EntryLine::default()
@@ -118,10 +125,11 @@ mod tests {
             status: Some("accepted".to_owned()),
             superseded_by: None,
             stale: None,
+            review_overdue: false,
             tags: vec!["storage".to_owned(), "git".to_owned()],
         };
         let superseded_by = Some("dec-aaaaaa".to_owned());
-        label.mark(Freshness { superseded_by });
+        label.mark(Freshness { superseded_by, is_overdue: true });
         assert_eq!(
             label.text_with("blocks"),
             "dec-1d2c8f (blocks; decision, accepted, superseded by dec-aaaaaa): \
@@ -132,8 +140,8 @@ mod tests {
         assert_eq!(label.text(), "dec-1d2c8f (decision, superseded by dec-aaaaaa)");
         label.keep(|_| false);
         assert_eq!(label.text(), "dec-1d2c8f (superseded by dec-aaaaaa)");
-        label.mark(Freshness::default());
-        assert_eq!(label.text(), "dec-1d2c8f");
+        label.mark(Freshness { is_overdue: true, ..Freshness::default() });
+        assert_eq!(label.text(), "dec-1d2c8f (review overdue)");
         label.status = Some("Rejected".to_owned());
         label.mark(Freshness::default());
         assert_eq!(label.text(), "dec-1d2c8f (Rejected)");

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::backlog::Priority;
+use crate::records::ended::REVIEW_OVERDUE;
 use crate::untrusted_text::{encode_id, encode_line};
 
 /// The word for a numbered requirement of a section in texts.
@@ -18,6 +19,7 @@ pub struct EntryLine<'a> {
     pub status: Option<&'a str>,
     /// The reason why the document is no longer valid.
     pub stale: Option<&'a str>,
+    pub review_overdue: bool,
     pub priority: Option<u8>,
     pub type_name: Option<&'a str>,
     pub title: Option<&'a str>,
@@ -53,7 +55,8 @@ impl EntryLine<'_> {
         let stale = self.stale.filter(|stale| !says(stale));
         // "superseded by dec-9c01aa" says it too.
         let status = self.status.filter(|_| stale.is_none() || !says("superseded"));
-        for text in [status, stale].into_iter().flatten().filter(|text| !text.is_empty()) {
+        let overdue = self.review_overdue.then_some(REVIEW_OVERDUE);
+        for text in [status, stale, overdue].into_iter().flatten().filter(|text| !text.is_empty()) {
             labels.push(encode_line(text).into_owned());
         }
         labels.extend(self.priority.map(priority_label));

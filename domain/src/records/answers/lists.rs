@@ -54,6 +54,9 @@ pub struct ListedItem {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub updated_at: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(skip)]
+    pub review_overdue: bool,
     /// For if_version.
     pub version: String,
     /// Of children.
@@ -97,6 +100,7 @@ impl ListedItem {
             parent: item.parent.as_ref().map(Reference::to_string),
             tags: item.tags.clone(),
             updated_at: Some(item.updated_at.to_rfc3339()),
+            review_overdue: false,
             version: meta.version.to_string(),
             progress: None,
             fields: schema.answers(item),

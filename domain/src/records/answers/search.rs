@@ -45,8 +45,11 @@ pub struct SearchResult {
     pub superseded_by: Option<String>,
     /// The reason why it is no longer valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
+    #[schemars(skip)]
     pub stale: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(skip)]
+    pub review_overdue: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
     #[schemars(required, extend("type" = ["number", "null"]))]

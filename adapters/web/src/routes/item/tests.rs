@@ -108,6 +108,24 @@ fn client() -> PageClient {
     PageClient::new(&TOOLS, answer)
 }
 
+#[tokio::test]
+async fn entity_shows_that_it_has_ended_or_that_its_review_is_overdue() {
+    for (key, value, expected) in [
+        ("stale", json!("superseded by dec-9c01aa"), "superseded by dec-9c01aa</span>"),
+        ("review_overdue", json!(true), "2026-01-31 <span class=\"status draft\">"),
+    ] {
+        let client = PageClient::new(&TOOLS, move |_, _| {
+            let mut answer = entity();
+            answer["item"]["fields"] = json!({ "review_by": "2026-01-31" });
+            answer["item"][key] = value.clone();
+            Ok(answer)
+        });
+        let page = client.get("/p/default/item/dec-1d2c8f").await.body;
+        assert!(page.contains(expected), "{expected}: {page}");
+        assert_eq!(page.contains("review overdue</span>"), key == "review_overdue", "{page}");
+    }
+}
+
 const TASKS: &str = "- [ ] Pay\n- [x] Ship\n";
 
 #[expect(clippy::unnecessary_wraps, reason = "the signature of answers")]
