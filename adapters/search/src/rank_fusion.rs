@@ -285,7 +285,8 @@ mod tests {
             (3, 0.1, 0.2, 0.0),
         ]);
         list[0].is_ended = true;
-        let page = |range| rank_page(&keys, &list, &FusionRule::lexical(false), &[], range).unwrap();
+        let page =
+            |range| rank_page(&keys, &list, &FusionRule::lexical(false), &[], range).unwrap();
         assert_eq!((items(&page(0..9)), page(0..9).total), (vec![2, 1, 0, 3], 3));
         assert_eq!(
             (items(&page(0..1)), items(&page(1..2)), items(&page(2..3))),

@@ -155,7 +155,7 @@ async fn other_details(
     let schema = context.ports.schema(&address.project).await?;
     let record = meta.and_then(|meta| RecordRef::of_meta(meta));
     Ok(ItemDetails {
-        item: ItemView::Other(OtherItem {
+        item: ItemView::Other(Box::new(OtherItem {
             kind,
             id,
             title,
@@ -166,7 +166,7 @@ async fn other_details(
             review_overdue: label.review_overdue,
             tags,
             fields: record.map(|record| schema.answers(record)).unwrap_or_default(),
-        }),
+        })),
         children: None,
         relationships: None,
         links: if has_lists { address.read_links(context).await? } else { LinkList::default() },

@@ -89,9 +89,8 @@ impl TextSearch<'_> {
         let words = task_words(&[task, path_words].map(Option::unwrap_or_default).join(" "));
         let is_certain = |hit| {
             // Many names of folders are in no text, so a search finds few of the words.
-            let has_path = || {
-                count_hit_words(&words, hit) >= weights::MIN_PATH_WORDS.min(words.len())
-            };
+            let has_path =
+                || count_hit_words(&words, hit) >= weights::MIN_PATH_WORDS.min(words.len());
             task.map_or_else(has_path, |_| !hit.is_uncertain)
         };
         let is_uncertain = !found.hits.iter().any(is_certain);
@@ -273,8 +272,8 @@ fn add_group_scores(scored: &mut [(SearchHit, f32)], groups: &HashMap<String, St
         scores.truncate(weights::GROUP_SCORES);
     }
     for (hit, score) in scored.iter_mut() {
-        let scores = groups.get(&hit.reference).and_then(|group| best.get(&**group));
-        let sum: f32 = scores.into_iter().flatten().sum();
+        let found = groups.get(&hit.reference).and_then(|group| best.get(&**group));
+        let sum: f32 = found.into_iter().flatten().sum();
         #[expect(clippy::cast_precision_loss, reason = "small")]
         let count = weights::GROUP_SCORES as f32;
         *score += weights::GROUP_WEIGHT * sum / count;

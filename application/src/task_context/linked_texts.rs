@@ -1,5 +1,6 @@
 //! Named items, with their parents, children, criteria and links.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 

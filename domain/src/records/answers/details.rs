@@ -38,7 +38,7 @@ pub struct ItemDetails {
 #[serde(untagged)]
 pub enum ItemView {
     Record(Box<ItemRecord>),
-    Other(OtherItem),
+    Other(Box<OtherItem>),
 }
 
 /// A document outside of the backlog.
