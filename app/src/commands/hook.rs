@@ -18,7 +18,7 @@ use reqlore_domain::sections::{Section, mentions::requirement_title};
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use serde_json::{Value, json};
 
-use super::init::hooks::is_hook_project;
+use super::init::hook_files::is_hook_project;
 use super::init::options::{parse_client, scope_parser};
 use super::output::write_stdout;
 use super::tool_client::{ProjectOptions, ToolClient};

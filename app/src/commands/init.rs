@@ -4,7 +4,8 @@
 //! restores the bytes.
 
 mod file_change;
-pub(crate) mod hooks;
+pub(crate) mod hook_files;
+mod hooks;
 pub(crate) mod options;
 mod plan;
 mod remove;
@@ -19,7 +20,7 @@ use std::path::PathBuf;
 use reqlore_client_config::{Client, ClientEnvironment, ConfigScope};
 use reqlore_storage_fs::is_system_folder;
 
-use self::options::{ChangeMode, Options, client_names};
+use self::options::{ChangeMode, HookChoice, Options, client_names};
 use super::demo::SNIPPET;
 use crate::client_environment::client_environment;
 use crate::commands::init::file_change::{ChangeKind, ChangeOutcome, FileChange};
@@ -28,7 +29,6 @@ use crate::config::state_folder;
 use crate::console::eprint_line;
 use crate::exit::{CommandError, EXIT_FAILED, EXIT_OK, Result};
 use crate::settings::SettingFlags;
-use hooks::HookChoice;
 use plan::ChangePlan;
 use report::Confirmation;
 use server_entry::ServerEntry;

@@ -1,61 +1,24 @@
-//! The session hooks that init writes, and the list of projects for which a hook in the user's
-//! files prints text: in a cloned project it must not.
+//! The planned changes of session hooks.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use clap::ValueEnum;
 use reqlore_client_config::edit;
-use reqlore_client_config::{Client, ClientEnvironment, ConfigError, ConfigScope, SessionHook};
+use reqlore_client_config::{Client, ConfigError, ConfigScope, SessionHook};
 use serde_json::json;
 
 use super::file_change::{ChangeOutcome, link_target, resolve_and_read};
+use super::hook_files::{LIST_PATH, hook_file, list_file};
 use super::options::Options;
 use super::plan::ChangePlan;
 use super::remove::undo_logged_edit;
 use super::server_entry::ServerEntry;
 use super::undo_log::UndoLog;
-use crate::commands::untrusted_text::read_file;
-use crate::config::paths::env_variable;
-use crate::config::{AppConfig, state_folder};
+use crate::config::AppConfig;
 use crate::settings::SettingFlags;
 use crate::storage_spec::StorageSpec;
 
-/// In the state folder.
-const LIST_FILE: &str = "hooks.json";
-const LIST_PATH: &[&str] = &["projects"];
-const MAX_LIST_BYTES: u64 = 4 << 20;
 const NOTE: &str = "the hook shows the state of the project to the assistant at the start of each \
                     session, in at most 400 tokens";
-
-/// A value of `--hooks`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum HookChoice {
-    None,
-    Session,
-}
-
-/// True if init has added hooks for this project to the user's files.
-pub(crate) fn is_hook_project(project: &Path) -> bool {
-    let Some(home) = env_variable("HOME") else { return false };
-    let file = list_file(Path::new(&home));
-    let text = read_file(&file, MAX_LIST_BYTES).ok().flatten().unwrap_or_default();
-    edit::find_items(&text, LIST_PATH).is_ok_and(|listed| listed.contains(&json!(project)))
-}
-
-pub(super) fn list_file(home: &Path) -> PathBuf {
-    state_folder(home).join(LIST_FILE)
-}
-
-/// The file of a client's hook, for the scope that init was given.
-pub(super) fn hook_file(
-    client: Client,
-    scope: Option<ConfigScope>,
-    environment: &ClientEnvironment,
-) -> Option<(&'static SessionHook, ConfigScope, PathBuf)> {
-    let hook = client.session_hook()?;
-    let (scope, file) = hook.location(scope.unwrap_or(ConfigScope::Project), environment);
-    Some((hook, scope, file))
-}
 
 impl ChangePlan<'_> {
     /// Adds the hooks of the clients. Hooks that the user did not ask for are left out if they

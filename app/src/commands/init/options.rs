@@ -4,8 +4,6 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use reqlore_client_config::{Client, ConfigScope};
 
-use super::hooks::HookChoice;
-
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Configure this client; can be repeated [default: all clients found on this machine]
@@ -76,4 +74,11 @@ pub(crate) enum Scaffold {
     Requirements,
     Knowledge,
     Ixchel,
+}
+
+/// A value of `--hooks`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HookChoice {
+    None,
+    Session,
 }

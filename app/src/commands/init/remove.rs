@@ -11,7 +11,7 @@ use reqlore_client_config::{Client, ClientEnvironment, ConfigError, ConfigScope}
 use serde_json::{Map, Value};
 
 use super::file_change;
-use super::hooks::{hook_file, list_file};
+use super::hook_files::{hook_file, list_file};
 use super::plan::{self, ChangePlan};
 use super::undo_log::{UndoEntry, UndoLog, find_entry};
 use crate::commands::init::file_change::{
