@@ -81,7 +81,7 @@ pub(crate) fn run(flags: &SettingFlags, command: &HookCommand) -> u8 {
     let HookCommand::Session(options) = command;
     let (sender, receiver) = mpsc::channel();
     let (flags, owned_options) = (flags.clone(), options.clone());
-    // The end of the process ends the thread, whatever it waits for.
+    // The end of the process ends the thread, also if it waits.
     thread::spawn(move || {
         let _ = sender.send(session_text(&flags, &owned_options));
     });
