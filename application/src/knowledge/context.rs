@@ -81,8 +81,8 @@ impl Tool for ContextTool {
         read_tool::<Arguments, EntityContext<'_>>(
             "ixchel_context",
             "Read a decision and everything that it links to",
-            "Returns the entity with this ID and the texts of everything that it links to: its \
-             background. Without an ID, call get_context.",
+            "Returns the entity with this ID and the texts that it links to. Without an ID, call \
+             get_context.",
         )
     }
 

@@ -23,7 +23,7 @@ use crate::context::ToolContext;
 use crate::documents::get_one;
 use crate::sections::stored_section;
 
-/// What a search looks for.
+/// A search, and the project that it is for.
 pub(super) struct TextSearch<'a> {
     pub(super) context: &'a ToolContext,
     pub(super) project: &'a ProjectKey,
@@ -152,7 +152,8 @@ impl TextSearch<'_> {
             if label.stale.is_some() && !names_id(task, &label.id) {
                 continue;
             }
-            let has_word = count_hit_words(words, &hit) > 0;
+            // Paths are searched by words only, which may be those of a parent.
+            let has_word = task.is_empty() || count_hit_words(words, &hit) > 0;
             let reason = if has_word { EntryReason::Words } else { EntryReason::Meaning };
             let prefix = format!("{}:", hit.document.name);
             let index = hit.reference.strip_prefix(&prefix).filter(|_| meta.is_none());

@@ -93,9 +93,9 @@ impl Tool for GetContext {
     fn spec(&self) -> ToolSpec {
         whole_tool::<Arguments, ContextData<'_>>(
             "get_context",
-            "Get what a task must respect",
+            "Get context",
             "Returns the requirements, rules and decisions that a task, items or changed files \
-             must respect, with reasons. Call it before you start work.",
+             must respect. Call it before you start work.",
         )
     }
 

@@ -1,3 +1,5 @@
+//! `get_context` on the memory store.
+
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::ErrorKind;
 use serde_json::{Value, json};

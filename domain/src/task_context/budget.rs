@@ -261,7 +261,8 @@ fn group_entries(entries: &[ContextEntry], ended: usize) -> (Vec<EntryGroup>, Ve
     }
     for (group, counts) in headings.iter_mut().zip(&reasons) {
         let count = |reason: &EntryReason| counts.get(reason.name()).copied().unwrap_or_default();
-        let common = EntryReason::ALL.into_iter().max_by_key(count);
+        // The first of equally common ones.
+        let common = EntryReason::ALL.into_iter().rev().max_by_key(count);
         group.reason = common.unwrap_or(group.reason);
     }
     (headings, groups)

@@ -1,3 +1,5 @@
+//! Contexts of random candidates stay within their budget and end texts after sentences.
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
