@@ -14,7 +14,7 @@ use crate::lexical::searcher::LexicalSearcher;
 use crate::rank_fusion::{self, Candidate};
 use crate::semantic::{self, SemanticHits, SemanticIndex};
 
-/// Returns all items that pass the filter and that have, or whose parents have, a word of the query.
+/// Returns all items that pass the filter and have a word of the query themselves or in a parent.
 pub(crate) fn match_all(
     searcher: &LexicalSearcher,
     scorer: &LexicalScorer,

@@ -23,7 +23,7 @@ use crate::context::ToolContext;
 use crate::documents::get_one;
 use crate::sections::stored_section;
 
-/// A search, and the project that it is for.
+/// A search in a project.
 pub(super) struct TextSearch<'a> {
     pub(super) context: &'a ToolContext,
     pub(super) project: &'a ProjectKey,

@@ -31,7 +31,7 @@ pub trait ClaimStore: Send + Sync {
 }
 
 named_enum! {
-    /// Whose clients see a claim.
+    /// The clients that see a claim.
     ClaimReach {
         Server = "this server",
         /// All work trees of the clone.

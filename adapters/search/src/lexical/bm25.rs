@@ -14,10 +14,10 @@ use super::searcher::{LexicalSearcher, SegmentWords, to_f32, to_usize};
 /// The usual parameters of BM25.
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
-/// A query of more than this number of words has several sentences, and a text answers a part of it.
+/// A longer query has several sentences, and a text answers a part of it.
 const LONG_QUERY_WORDS: f32 = 16.0;
-/// Counts saturate later for a long query: of many matching words, the repeated ones are the subject
-/// of a text. Measured by benches/context.
+/// Counts saturate later for a long query: of many matching words, the repeated ones are the
+/// subject of a text. Measured by benches/context.
 const LONG_QUERY_K1: f32 = 3.0;
 
 /// The words of a query as terms of the index.
