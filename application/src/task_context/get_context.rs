@@ -12,7 +12,7 @@ use reqlore_domain::task_context::words::path_words;
 use reqlore_domain::task_context::{ContextCandidates, ShownEntry, TaskContext, choose_entries};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::found_texts::{FoundTexts, TextSearch};
 use super::linked_texts::NamedTexts;
@@ -58,33 +58,30 @@ struct Arguments {
 // The data of a context.
 #[derive(Serialize, JsonSchema)]
 struct ContextData<'a> {
-    /// The most important first.
+    /// Best first.
+    #[schemars(with = "Vec<Map<String, Value>>")]
     entries: Vec<EntryData<'a>>,
-    /// Entries that do not fit, by kind.
+    /// By kind.
     omitted: BTreeMap<String, usize>,
-    /// True if nothing found clearly fits.
+    // True if nothing found clearly fits.
     uncertain: bool,
-    /// Texts that are not whole.
+    // Texts that are not whole.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     cut: Vec<String>,
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
 struct EntryData<'a> {
     #[serde(flatten)]
     label: &'a DocumentLabel,
-    /// named, parent, criterion, link, rule, words or meaning.
     reason: &'static str,
     /// Of a link.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", default)]
     relation: Option<&'a str>,
     #[serde(skip_serializing_if = "str::is_empty")]
-    #[schemars(default)]
     version: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
-    #[schemars(default)]
     text: &'a str,
 }
 
