@@ -27,7 +27,7 @@ use reqlore_row_store::row::{TableRow, Value};
 use reqlore_row_store::tables::{ColumnType, Index, STORE, TABLES, Table};
 
 /// The newest version that this Reqlore knows. Earlier ones were not released.
-const LATEST_VERSION: i64 = 4;
+pub(crate) const LATEST_VERSION: i64 = 4;
 /// The tables of this module.
 const BOOKKEEPING: [&str; 4] = [
     "leases (name TEXT COLLATE \"C\" NOT NULL, holder TEXT COLLATE \"C\" NOT NULL, \

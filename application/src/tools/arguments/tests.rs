@@ -91,6 +91,7 @@ fn calls_with_lists() -> Vec<(&'static str, Value)> {
             }),
         ),
         ("ixchel_update", json!({ "id": "dec-3333", "tags": ["pay"], "links": links })),
+        ("get_context", json!({ "items": ["REQ-001"], "kinds": ["rule"] })),
         ("suggest_records", json!({ "query": text, "kinds": ["epic"] })),
         (
             "apply_changes",

@@ -5,10 +5,12 @@ use std::fmt::Write as _;
 use expect_test::expect_file;
 
 use super::support::{TestServer, commit, key_of, open_pool, put, row_of};
-use crate::postgres::schema::{Migration, migrate, migrations, read_schema_status};
+use crate::postgres::schema::{LATEST_VERSION, Migration, migrate, migrations, read_schema_status};
 use reqlore_row_store::database::{Database, RowSource};
 use reqlore_row_store::row::RowQuery;
 use reqlore_row_store::tables::DOCUMENTS;
+
+const NEXT_VERSION: i64 = LATEST_VERSION + 1;
 
 /// A diff needs a migration from each published version, with the same effect.
 #[test]
@@ -28,14 +30,14 @@ fn empty_database_gets_these_statements() {
 fn next_version(min_server_version: i64) -> Vec<Migration> {
     let mut all = migrations().unwrap();
     all.push(Migration {
-        from: 3,
-        version: 4,
+        from: LATEST_VERSION,
+        version: NEXT_VERSION,
         steps: vec![
             "ALTER TABLE documents ADD COLUMN IF NOT EXISTS rank BIGINT".to_owned(),
             "CREATE INDEX IF NOT EXISTS documents_by_rank ON documents (project, rank)".to_owned(),
             format!(
-                "UPDATE schema_version SET version = 4, min_server_version = {min_server_version} \
-                 WHERE id = 1"
+                "UPDATE schema_version SET version = {NEXT_VERSION}, \
+                 min_server_version = {min_server_version} WHERE id = 1"
             ),
         ],
     });
@@ -45,7 +47,7 @@ fn next_version(min_server_version: i64) -> Vec<Migration> {
 #[test]
 fn many_servers_at_once_migrate_each_step_once() {
     let server = TestServer::empty();
-    let all = next_version(3);
+    let all = next_version(LATEST_VERSION);
     let mut threads = Vec::new();
     for _ in 0..8 {
         let (pool, all) = (server.pool.clone(), all.clone());
@@ -60,18 +62,18 @@ fn many_servers_at_once_migrate_each_step_once() {
     assert_eq!(counts.iter().sum::<usize>(), steps, "{counts:?}");
     assert_eq!(server.database.query("SELECT name FROM leases").unwrap(), [""; 0]);
     let state = server.runtime.block_on(read_schema_status(&server.pool, &all)).unwrap();
-    assert_eq!((state.version, state.latest, state.pending.len()), (4, 4, 0));
+    assert_eq!((state.version, state.latest, state.pending.len()), (NEXT_VERSION, NEXT_VERSION, 0));
 }
 
 #[test]
 fn interrupted_migration_continues_at_its_step() {
     let server = TestServer::new();
-    let all = next_version(3);
+    let all = next_version(LATEST_VERSION);
     // The other server ended after the first step, with the lease.
     let first = &all[1].steps[0];
     server.database.query(first).unwrap();
     let record = format!(
-        "INSERT INTO migrations (version, step, statement) VALUES (4, 1, '{first}'); \
+        "INSERT INTO migrations (version, step, statement) VALUES ({NEXT_VERSION}, 1, '{first}'); \
          INSERT INTO leases (name, holder, expires) VALUES ('schema', 'dead', 1)"
     );
     server.database.query(&record).unwrap();
@@ -102,7 +104,7 @@ fn dropped_index_is_pending_until_it_is_created_again() {
 
 #[test]
 fn newer_schema_is_refused_unless_it_allows_this_version() {
-    for (min_server_version, is_refused) in [(3, false), (4, true)] {
+    for (min_server_version, is_refused) in [(LATEST_VERSION, false), (NEXT_VERSION, true)] {
         let server = TestServer::empty();
         server.runtime.block_on(migrate(&server.pool, &next_version(min_server_version))).unwrap();
         let old = migrations().unwrap();
@@ -112,7 +114,10 @@ fn newer_schema_is_refused_unless_it_allows_this_version() {
             Err(error) => {
                 assert!(is_refused);
                 let message = error.error.to_string();
-                assert!(message.contains("newer version of Reqlore (schema 4"), "{message}");
+                assert!(
+                    message.contains(&format!("newer version of Reqlore (schema {NEXT_VERSION}")),
+                    "{message}"
+                );
                 assert!(message.ends_with("update Reqlore"), "{message}");
             }
         }
@@ -188,7 +193,7 @@ fn old_server_works_while_and_after_the_schema_is_extended() {
     };
     // More often than it takes to keep a plan.
     (0..10).for_each(&mut write);
-    let all = next_version(3);
+    let all = next_version(LATEST_VERSION);
     for step in &all[1].steps {
         server.database.query(step).unwrap();
         (10..20).for_each(&mut write);
@@ -211,7 +216,12 @@ fn outdated_server_stops_reading_and_writing() {
     let read = || server.runtime.block_on(database.read(vec![RowQuery::all(&DOCUMENTS)]));
     assert_eq!(read().unwrap()[0].len(), 1);
 
-    server.database.query("UPDATE schema_version SET version = 5, min_server_version = 4").unwrap();
+    let update = |column: &str, version: i64| {
+        let statement = format!("UPDATE schema_version SET {column} = {version}");
+        server.database.query(&statement).unwrap();
+    };
+    update("version", NEXT_VERSION);
+    update("min_server_version", NEXT_VERSION);
     let expected = "its schema needs a newer version of Reqlore; update this server";
     let error = session.begin(&[]).unwrap_err().to_store_error().to_string();
     assert!(error.ends_with(expected), "{error}");
@@ -223,7 +233,7 @@ fn outdated_server_stops_reading_and_writing() {
     };
     assert!(error.ends_with(expected), "{error}");
     assert!(read().is_err());
-    server.database.query("UPDATE schema_version SET min_server_version = 3").unwrap();
+    update("min_server_version", LATEST_VERSION);
     read().unwrap();
     session.begin(&[]).unwrap();
 }

@@ -202,6 +202,16 @@ CREATE TABLE IF NOT EXISTS idempotency (
     PRIMARY KEY (key)
 );
 
+CREATE TABLE IF NOT EXISTS claims (
+    project TEXT COLLATE "C" NOT NULL,
+    story TEXT COLLATE "C" NOT NULL,
+    claim TEXT COLLATE "C" NOT NULL,
+    holder TEXT COLLATE "C" NOT NULL,
+    until BIGINT NOT NULL,
+    checksum BIGINT NOT NULL,
+    PRIMARY KEY (project, story)
+);
+
 CREATE INDEX IF NOT EXISTS documents_by_revision ON documents (project, revision);
 
 CREATE INDEX IF NOT EXISTS documents_by_reference ON documents (project, kind, reference) WHERE reference IS NOT NULL;
@@ -220,5 +230,5 @@ INSERT INTO group_lock (id, turn) VALUES (1, 0) ON CONFLICT (id) DO NOTHING;
 
 INSERT INTO store (id, state, store_id, epoch, audit_number, audit_hash, metadata_format, checksum) VALUES …
 
-INSERT INTO schema_version (id, version, min_server_version) VALUES (1, 3, 3) ON CONFLICT (id) DO UPDATE SET version = excluded.version, min_server_version = excluded.min_server_version;
+INSERT INTO schema_version (id, version, min_server_version) VALUES (1, 4, 4) ON CONFLICT (id) DO UPDATE SET version = excluded.version, min_server_version = excluded.min_server_version;
 
