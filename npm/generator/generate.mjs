@@ -56,6 +56,18 @@ async function listed(server) {
   throw new Error('the server ended before it listed its tools');
 }
 
+/** The keys that name a document and tell its state. */
+const LABEL = {
+  id: { type: 'string', description: 'A reference, or an entity\'s id.' },
+  kind: { type: 'string', description: 'Such as "requirement" or "decision".' },
+  title: { type: 'string', description: 'Absent if the target does not exist.' },
+  status: { type: 'string' },
+  superseded_by: { type: 'string', description: 'ID of the successor.' },
+  stale: { type: 'string', description: 'The reason why it is no longer valid.' },
+  review_overdue: { type: 'boolean' },
+  tags: { type: 'array', items: { type: 'string' } },
+};
+
 /** Types that several tools return, and the schemas that define them. */
 const shapesOf = ({ get_item, list_epics, list_items }) => ({
   Item: get_item.properties.item.anyOf[0],
@@ -69,15 +81,22 @@ const shapesOf = ({ get_item, list_epics, list_items }) => ({
     description: 'The other end of a link.',
     properties: {
       relation: { type: 'string', description: '"mentions", or an entity\'s front matter key.' },
-      id: { type: 'string', description: 'A reference, or an entity\'s id.' },
-      kind: { type: 'string', description: 'Such as "requirement" or "decision".' },
-      title: { type: 'string', description: 'Absent if the target does not exist.' },
-      status: { type: 'string' },
-      superseded_by: { type: 'string', description: 'ID of the successor of an entity.' },
-      tags: { type: 'array', items: { type: 'string' } },
+      ...LABEL,
       type: { type: 'string', description: 'Type of the link in the front matter.' },
     },
     required: ['relation', 'id', 'kind'],
+  },
+  ContextEntry: {
+    type: 'object',
+    description: 'A text that matters for the task.',
+    properties: {
+      ...LABEL,
+      reason: { type: 'string', description: 'Such as "named", "parent", "link" or "words".' },
+      relation: { type: 'string', description: 'Of a link.' },
+      version: { type: 'string' },
+      text: { type: 'string', description: 'Whole sentences.' },
+    },
+    required: ['id', 'kind', 'reason'],
   },
 });
 
@@ -96,6 +115,8 @@ const NOT_SAID = {
   'epic_hierarchy.epic': 'ItemBrief',
   'epic_hierarchy.user_stories.requirements': 'ItemBrief',
   'epic_hierarchy.user_stories.acceptance_criteria': 'ItemBrief',
+  'get_context.entries': 'ContextEntry',
+  'get_context.omitted': 'Record<string, number>',
   'get_item.children': 'ItemBrief',
   'get_user_story_requirements.requirements': 'Item',
   'list_items.by_status': 'Record<string, number>',

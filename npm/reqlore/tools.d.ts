@@ -5,11 +5,13 @@
 export interface Tools {
   /** Creates, updates, deletes and relates up to 100 items and rules, all or nothing. Each entry has exactly one of create (a kind), update, delete, relate; its other keys are the arguments of the tool for one item. A rule has an ID such as checkout:3. */
   apply_changes: { arguments: ApplyChangesArguments; result: ApplyChangesResult };
+  /** Claims a story for some time, so that no other assistant takes it. */
+  claim_item: { arguments: ClaimItemArguments; result: ClaimItemResult };
   /** Creates an acceptance criterion of a user story: one testable condition, such as Given-When-Then. */
   create_acceptance_criteria: { arguments: CreateAcceptanceCriteriaArguments; result: CreateAcceptanceCriteriaResult };
   /** Creates an epic: a large goal that groups user stories. With its items: apply_changes. */
   create_epic: { arguments: CreateEpicArguments; result: CreateEpicResult };
-  /** Links two requirements, such as source depends_on target. */
+  /** Links two requirements or stories, such as source depends_on target. */
   create_relationship: { arguments: CreateRelationshipArguments; result: CreateRelationshipResult };
   /** Creates a requirement of a user story: one thing that the product must do or be. Several: apply_changes. */
   create_requirement: { arguments: CreateRequirementArguments; result: CreateRequirementResult };
@@ -17,17 +19,19 @@ export interface Tools {
   create_user_story: { arguments: CreateUserStoryArguments; result: CreateUserStoryResult };
   /** Deletes any item of the backlog or knowledge. Fails if it has children or relationships, unless cascade is true. */
   delete_item: { arguments: DeleteItemArguments; result: DeleteItemResult };
-  /** Removes the link between two requirements. */
+  /** Removes a link of a requirement or story. */
   delete_relationship: { arguments: DeleteRelationshipArguments; result: DeleteRelationshipResult };
   /** Returns an overview of an epic: its user stories, requirements and acceptance criteria. */
   epic_hierarchy: { arguments: EpicHierarchyArguments; result: EpicHierarchyResult };
+  /** Returns the requirements, rules and decisions that a task, items or changed files must respect. Call it before you start work. */
+  get_context: { arguments: GetContextArguments; result: GetContextResult };
   /** Lists the versions of a document, newest first: what it said before, who changed it, and when. */
   get_history: { arguments: GetHistoryArguments; result: GetHistoryResult };
   /** Returns any document by its ID: a backlog item, a decision or other entity, a section or one of its rules, a docset. With links in both directions. */
   get_item: { arguments: GetItemArguments; result: GetItemResult };
   /** Get all requirements linked to a specific user story */
   get_user_story_requirements: { arguments: GetUserStoryRequirementsArguments; result: GetUserStoryRequirementsResult };
-  /** Returns a decision or other entity with the texts of the issues, ideas and items that are connected to it: its background. */
+  /** Returns the entity with this ID and the texts that it links to. Without an ID, call get_context. */
   ixchel_context: { arguments: IxchelContextArguments; result: IxchelContextResult };
   /** Records a decision, issue, idea or other knowledge: what was decided, and why. */
   ixchel_create: { arguments: IxchelCreateArguments; result: IxchelCreateResult };
@@ -41,7 +45,7 @@ export interface Tools {
   ixchel_sync: { arguments: IxchelSyncArguments; result: IxchelSyncResult };
   /** Lists the tags of decisions and other knowledge with their counts, or the untagged entities. */
   ixchel_tags: { arguments: IxchelTagsArguments; result: IxchelTagsResult };
-  /** Changes only the given fields, such as links and status when another replaces it. */
+  /** Changes only the given fields. */
   ixchel_update: { arguments: IxchelUpdateArguments; result: IxchelUpdateResult };
   /** Lists the project's documentation sets. Call it to choose a docset for search_docs. */
   list_docsets: { arguments: ListDocsetsArguments; result: ListDocsetsResult };
@@ -49,6 +53,8 @@ export interface Tools {
   list_epics: { arguments: ListEpicsArguments; result: ListEpicsResult };
   /** Lists stories, requirements, decisions or other items of a kind, filtered by status, assignee, tags or parent, with counts by status. */
   list_items: { arguments: ListItemsArguments; result: ListItemsResult };
+  /** Lists stories to begin: they wait for no other one, and are free or yours. */
+  list_ready: { arguments: ListReadyArguments; result: ListReadyResult };
   /** Deletes a requirement with the specified index from a section.
 Returns the deleted requirement text, or an error if not found. */
   reqlix_delete_requirements: { arguments: ReqlixDeleteRequirementsArguments; result: ReqlixDeleteRequirementsResult };
@@ -218,14 +224,61 @@ export type Link = {
   title?: string;
   status?: string;
   /**
-   * ID of the successor of an entity.
+   * ID of the successor.
    */
   superseded_by?: string;
+  /**
+   * The reason why it is no longer valid.
+   */
+  stale?: string;
+  review_overdue?: boolean;
   tags?: string[];
   /**
    * Type of the link in the front matter.
    */
   type?: string;
+};
+
+/**
+ * A text that matters for the task.
+ */
+export type ContextEntry = {
+  /**
+   * A reference, or an entity's id.
+   */
+  id: string;
+  /**
+   * Such as "requirement" or "decision".
+   */
+  kind: string;
+  /**
+   * Absent if the target does not exist.
+   */
+  title?: string;
+  status?: string;
+  /**
+   * ID of the successor.
+   */
+  superseded_by?: string;
+  /**
+   * The reason why it is no longer valid.
+   */
+  stale?: string;
+  review_overdue?: boolean;
+  tags?: string[];
+  /**
+   * Such as "named", "parent", "link" or "words".
+   */
+  reason: string;
+  /**
+   * Of a link.
+   */
+  relation?: string;
+  version?: string;
+  /**
+   * Whole sentences.
+   */
+  text?: string;
 };
 
 /**
@@ -361,6 +414,46 @@ export type ApplyChangesResult = {
 };
 
 /**
+ * Claim a story before working on it: the arguments of `claim_item`.
+ */
+export type ClaimItemArguments = {
+  /**
+   * Such as US-047.
+   */
+  id: string;
+  /**
+   * 5 to 1440, default 120.
+   */
+  for_minutes?: number;
+  /**
+   * From your first call, to renew or release.
+   */
+  claim?: string;
+  /**
+   * Ends the claim.
+   */
+  release?: boolean;
+};
+
+/**
+ * Claim a story before working on it: the structured content of `claim_item`.
+ */
+export type ClaimItemResult = {
+  reference_id: string;
+  /**
+   * Absent after a release, like the rest.
+   */
+  claim?: string;
+  holder?: string;
+  until?: string;
+  reach?: string;
+  /**
+   * Notes of the text.
+   */
+  notes?: string[];
+};
+
+/**
  * Add an acceptance criterion: the arguments of `create_acceptance_criteria`.
  */
 export type CreateAcceptanceCriteriaArguments = {
@@ -415,15 +508,15 @@ export type CreateEpicArguments = {
 export type CreateEpicResult = Item & { notes?: string[] };
 
 /**
- * Link two requirements: the arguments of `create_relationship`.
+ * Link two requirements or two stories: the arguments of `create_relationship`.
  */
 export type CreateRelationshipArguments = {
   /**
-   * Such as REQ-047.
+   * Such as US-047 or REQ-047.
    */
   source: string;
   /**
-   * Such as REQ-047.
+   * Such as US-047 or REQ-047.
    */
   target: string;
   type: 'depends_on' | 'blocks' | 'relates_to' | 'conflicts_with' | 'derives_from';
@@ -434,7 +527,7 @@ export type CreateRelationshipArguments = {
 };
 
 /**
- * Link two requirements: the structured content of `create_relationship`.
+ * Link two requirements or two stories: the structured content of `create_relationship`.
  */
 export type CreateRelationshipResult = Item & { source: string; target: string; type: string } & { notes?: string[] };
 
@@ -552,11 +645,11 @@ export type DeleteItemResult = {
  */
 export type DeleteRelationshipArguments = {
   /**
-   * Such as REQ-047.
+   * Such as US-047 or REQ-047.
    */
   source: string;
   /**
-   * Such as REQ-047.
+   * Such as US-047 or REQ-047.
    */
   target: string;
   type: 'depends_on' | 'blocks' | 'relates_to' | 'conflicts_with' | 'derives_from';
@@ -612,6 +705,49 @@ export type EpicHierarchyResult = {
    * Names the part that is left out.
    */
   left_out?: string;
+  /**
+   * Notes of the text.
+   */
+  notes?: string[];
+};
+
+/**
+ * Get context: the arguments of `get_context`.
+ */
+export type GetContextArguments = {
+  /**
+   * In words.
+   */
+  task?: string;
+  /**
+   * IDs.
+   */
+  items?: string[];
+  /**
+   * Changed paths.
+   */
+  files?: string[];
+  /**
+   * Such as decision.
+   */
+  kinds?: string[];
+  /**
+   * 200 to 20000, default 1500.
+   */
+  max_tokens?: number;
+};
+
+/**
+ * Get context: the structured content of `get_context`.
+ */
+export type GetContextResult = {
+  /**
+   * Best first.
+   */
+  entries: ContextEntry[];
+  omitted: Record<string, number>;
+  uncertain: boolean;
+  cut?: string[];
   /**
    * Notes of the text.
    */
@@ -823,7 +959,7 @@ export type IxchelCreateArguments = {
   status?: string;
   tags?: string[];
   /**
-   * Such as `{"affects": ["REQ-048"]}`.
+   * Such as `{"supersedes": ["dec-1d2c8f"]}`.
    */
   links?: {
     [k: string]: string[];
@@ -988,7 +1124,7 @@ export type IxchelSearchArguments = {
  */
 export type IxchelSearchResult = {
   /**
-   * Best first; superseded, rejected and obsolete ones last.
+   * Best first; ended ones last.
    */
   hits: {
     id: string;
@@ -1359,7 +1495,58 @@ export type ListItemsArguments = {
 export type ListItemsResult = {
   items: ListedItem[];
   total: number;
-  by_status: Record<string, number>;
+  by_status?: Record<string, number>;
+  next_cursor?: string;
+  /**
+   * Notes of the text.
+   */
+  notes?: string[];
+};
+
+/**
+ * List the stories to work on next: the arguments of `list_ready`.
+ */
+export type ListReadyArguments = {
+  /**
+   * Default you.
+   */
+  assignee?: string;
+  /**
+   * Such as EP-047.
+   */
+  epic?: string;
+  /**
+   * 1 to 100, default 50.
+   */
+  limit?: number;
+  /**
+   * From the previous page.
+   */
+  cursor?: string;
+  max_tokens?: number;
+};
+
+/**
+ * List the stories to work on next: the structured content of `list_ready`.
+ */
+export type ListReadyResult = {
+  items: ListedItem[];
+  total: number;
+  /**
+   * Number of stories that are not ready only because they wait.
+   */
+  waiting: number;
+  /**
+   * The first of them.
+   */
+  waits: {
+    reference_id: string;
+    waits_for: string[];
+  }[];
+  /**
+   * Stories that wait for each other.
+   */
+  cycles: string[][];
   next_cursor?: string;
   /**
    * Notes of the text.
