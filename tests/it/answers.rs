@@ -10,11 +10,11 @@ use crate::transcripts::transcripts_folder;
 /// Words of a text that label its values.
 const LABELS: &str = "\
     acceptance added affected also answer applied are as be by can change changes created \
-    criteria critical currently deleted epic file first for found from high history hit hits idea in \
-    issue item items linked may medium mentioned missing names needed new newest no not note \
-    nothing null of old page problem query related relationship relationships removed \
-    requirement requirements rule same stories story the this to updated user was which words \
-    written";
+    criteria critical currently decisions deleted epic epics file first for found from high \
+    history hit hits idea in issue item items linked longer may medium mentioned missing names \
+    needed new newest no not note nothing null of old page problem query related relationship \
+    relationships removed requirement requirements rule same showing stories story superseded \
+    the this to updated user valid was which words written";
 
 /// The successful answers of all transcripts, which are the same on every storage, by their tool.
 fn recorded_answers() -> Vec<(String, Value)> {

@@ -49,6 +49,17 @@ pub(crate) fn command_calls(command: &str) -> Vec<Vec<String>> {
             words("search evil --json"),
             with("search", &hostile()),
         ],
+        "context" => vec![
+            words("context evil FORGED --item EP-001"),
+            with("context", &hostile()),
+            with("context --item", &hostile()),
+            with("context --files", &file_name()),
+            with("context --git", &hostile()),
+        ],
+        "hook" => vec![
+            words("hook session --client claude-code"),
+            with("hook session --client", &hostile()),
+        ],
         "board" => {
             let mut all =
                 list(&["board --print", "board epics --print", "board requirements --print"]);

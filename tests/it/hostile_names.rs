@@ -231,6 +231,15 @@ fn tool_calls(tool: &str) -> Vec<Value> {
             calls.push(json!({ "id": format!("{name}/{name}") }));
             calls
         }
+        "get_context" => {
+            let mut calls = calls_by("task", &["evil", "forged"]);
+            for list in ["items", "files", "kinds"] {
+                calls.push(json!({ "task": "evil", list: [name] }));
+                calls.push(json!({ "task": "evil", list: [text] }));
+            }
+            calls.push(json!({ "items": IDS }));
+            calls
+        }
         "epic_hierarchy" => calls_by("epic", &["EP-001", "EP-002"]),
         "get_user_story_requirements" => calls_by("user_story", &["US-001", "US-009"]),
         "search_docs" => {

@@ -148,11 +148,11 @@ fn postgres_roles_can_be_separated() {
     assert!(text.contains("run `reqlore migrate up` with a role that may"), "{text}");
 
     let script = run_ok(folder.path(), "migrate up --dry-run", &owner);
-    assert!(script.starts_with("-- version 3, step 1\nCREATE TABLE IF NOT EXISTS"), "{script}");
+    assert!(script.starts_with("-- version 4, step 1\nCREATE TABLE IF NOT EXISTS"), "{script}");
     let status = run_ok(folder.path(), "migrate status", &owner);
-    assert!(status.contains("schema version 0 of 3; pending statements: "), "{status}");
+    assert!(status.contains("schema version 0 of 4; pending statements: "), "{status}");
     let (_, report) = run(folder.path(), "doctor", &owner);
-    assert!(report.contains("schema version 0 of 3: "), "{report}");
+    assert!(report.contains("schema version 0 of 4: "), "{report}");
     assert_eq!(run_ok(folder.path(), "migrate status", &owner), status, "doctor changes nothing");
     let (code, text) = run(folder.path(), "migrate up --read-only", &owner);
     assert_eq!(code, 1, "{text}");
