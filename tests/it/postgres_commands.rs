@@ -157,10 +157,10 @@ fn postgres_roles_can_be_separated() {
     let (code, text) = run(folder.path(), "migrate up --read-only", &owner);
     assert_eq!(code, 1, "{text}");
     let done = run_ok(folder.path(), "--log off migrate up", &owner);
-    assert!(done.starts_with("Schema version 3; ran "), "{done}");
+    assert!(done.starts_with("Schema version 4; ran "), "{done}");
     assert_eq!(
         run_ok(folder.path(), "--log off migrate up", &owner),
-        "Schema version 3; ran 0 statements.\n"
+        "Schema version 4; ran 0 statements.\n"
     );
     let script = run_ok(folder.path(), "migrate up --dry-run", &owner);
     assert_eq!(script, "-- Nothing is pending.\n");

@@ -83,10 +83,10 @@ fn server_that_waited_creates_the_tables() {
     cluster.start_again();
     wait_for_status(&mut server.client(""), 200);
     let version = cluster.query("SELECT version FROM schema_version");
-    assert_eq!(version, ["3"]);
+    assert_eq!(version, ["4"]);
     let log = server.end();
     assert_eq!(log.matches("the schema of the database").count(), 1, "{log}");
-    assert!(log.contains("updated the schema of the database version=3 statements="), "{log}");
+    assert!(log.contains("updated the schema of the database version=4 statements="), "{log}");
 }
 
 #[test]
