@@ -9,12 +9,13 @@ use crate::transcripts::transcripts_folder;
 
 /// Words of a text that label its values.
 const LABELS: &str = "\
-    acceptance added affected also answer applied are as be by can change changes created \
-    criteria critical currently decisions deleted epic epics file first for found from high \
-    history hit hits idea in issue item items linked longer may medium mentioned missing names \
-    needed new newest no not note nothing null of old page problem query related relationship \
-    relationships removed requirement requirements rule same showing stories story superseded \
-    the this to updated user valid was which words written";
+    acceptance added affected also answer applied are as be by can change changes claimed \
+    created criteria critical currently decisions deleted done ends epic epics file first for \
+    found from high history hit hits idea in is issue it item items linked longer may medium \
+    mentioned missing names needed new newest no not note nothing null of old or page parent \
+    pass problem query ready related relationship relationships release removed renew \
+    requirement requirements rule same showing stop stories story superseded the this to true \
+    until updated user valid waiting was when which with words written you";
 
 /// The successful answers of all transcripts, which are the same on every storage, by their tool.
 fn recorded_answers() -> Vec<(String, Value)> {
@@ -34,6 +35,23 @@ fn recorded_answers() -> Vec<(String, Value)> {
                 }
             }
         }
+    }
+    answers.extend(answers_on_claims());
+    answers
+}
+
+/// Answers that name the reach of a claim, which depends on the storage.
+fn answers_on_claims() -> Vec<(String, Value)> {
+    let project = project();
+    let mut server = Server::start(project.path());
+    let mut answers = Vec::new();
+    for (tool, arguments) in [
+        ("create_epic", json!({ "title": "Accounts", "priority": 1 })),
+        ("create_user_story", json!({ "epic": "EP-001", "title": "Log in", "priority": 2 })),
+        ("list_ready", json!({})),
+        ("claim_item", json!({ "id": "US-001" })),
+    ] {
+        answers.push((tool.to_owned(), server.call(tool, arguments)["result"].clone()));
     }
     answers
 }

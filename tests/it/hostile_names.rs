@@ -240,6 +240,12 @@ fn tool_calls(tool: &str) -> Vec<Value> {
             calls.push(json!({ "items": IDS }));
             calls
         }
+        "list_ready" => vec![json!({}), json!({ "epic": text }), json!({ "assignee": text })],
+        "claim_item" => {
+            let mut calls = calls_by("id", &["US-001", "EP-001"]);
+            calls.push(json!({ "id": "US-001", "claim": text }));
+            calls
+        }
         "epic_hierarchy" => calls_by("epic", &["EP-001", "EP-002"]),
         "get_user_story_requirements" => calls_by("user_story", &["US-001", "US-009"]),
         "search_docs" => {

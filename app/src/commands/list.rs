@@ -224,7 +224,7 @@ pub(crate) fn run(config: &AppConfig, options: &ListOptions) -> Result<u8> {
             arguments[name] = json!(value);
         }
     }
-    let has_filters = arguments.as_object().is_some_and(|given| given.len() > 1);
+    let has_filters = options.ready || arguments.as_object().is_some_and(|given| given.len() > 1);
     let listed = match kind {
         SECTIONS if has_filters => {
             let message = "list sections: sections have no filters and no order; omit them";

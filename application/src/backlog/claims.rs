@@ -34,12 +34,19 @@ const ID_LETTERS: usize = 12;
 pub(crate) struct LiveClaims(BTreeMap<String, Claim>);
 
 impl LiveClaims {
-    pub(crate) async fn read(ports: &ApplicationPorts, project: &ProjectKey) -> Result<Self> {
-        let claims = ports.claims.live_claims(project, ports.clock.now()).await?;
-        Ok(Self(claims.into_iter().map(|claim| (claim.story.clone(), claim)).collect()))
+    /// The claims of a project; none, with a warning in the log, if they cannot be read.
+    pub(crate) async fn read(ports: &ApplicationPorts, project: &ProjectKey) -> Self {
+        let claims = match ports.claims.live_claims(project, ports.clock.now()).await {
+            Ok(claims) => claims,
+            Err(error) => {
+                tracing::warn!(%error, "the claims of stories could not be read");
+                Vec::new()
+            }
+        };
+        Self(claims.into_iter().map(|claim| (claim.story.clone(), claim)).collect())
     }
 
-    /// The claims for a view of these items. A view does not fail if claims cannot be read.
+    /// The claims for a view of these items.
     pub(crate) async fn for_view(
         backlog: BacklogReader<'_>,
         metas: impl IntoIterator<Item = &DocumentMeta>,
@@ -48,10 +55,7 @@ impl LiveClaims {
         if metas.into_iter().all(|meta| meta.id.kind != story) {
             return Self::default();
         }
-        Self::read(backlog.ports, backlog.project).await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "the claims of stories could not be read");
-            Self::default()
-        })
+        Self::read(backlog.ports, backlog.project).await
     }
 
     /// The claim of a story, unless that is done or dropped.

@@ -85,7 +85,7 @@ impl Tool for ListReady {
         let (requirements, _) = read(ItemKind::Requirement).await?;
         let items = stories.iter().chain(&requirements).filter_map(|meta| item_meta(meta));
         let waits = StoryWaits::of_items(items, &schema);
-        let claims = LiveClaims::read(ports, backlog.project).await?;
+        let claims = LiveClaims::read(ports, backlog.project).await;
         let (mut ready, mut waiting) = (Vec::new(), Vec::new());
         for meta in stories {
             let Some(item) = item_meta(&meta) else { continue };

@@ -9,7 +9,7 @@ use crate::bounded_types::{truncate_echo, truncate_title};
 use crate::records::answers::document_label::SECTION_REQUIREMENT;
 use crate::records::answers::entry_line::EntryLine;
 use crate::records::kinds::KINDS;
-use crate::untrusted_text::encode_line;
+use crate::untrusted_text::{encode_line, encode_lines};
 
 const UNCERTAIN_LINE: &str = "Uncertain: no stored text clearly fits the task.\n";
 const NOTHING_LINE: &str = "No stored text fits.\n";
@@ -64,7 +64,8 @@ pub(super) fn entry_text(entry: &ContextEntry, end: usize, group: &EntryGroup) -
         ..EntryLine::default()
     };
     let mut text = line.render();
-    let shown = entry.text[..end].lines().map(str::trim_end).filter(|line| !line.is_empty());
+    let encoded = encode_lines(&entry.text[..end]);
+    let shown = encoded.lines().map(str::trim_end).filter(|line| !line.is_empty());
     for (position, line) in shown.enumerate() {
         text.push_str(if position == 0 && is_inline { ": " } else { "\n " });
         text.push_str(if position == 0 { line.trim_start() } else { line });

@@ -101,10 +101,10 @@ fn run_hook(hook: &SessionHook, command: &str, project: &Path, report: &mut Area
     let milliseconds = start.elapsed().as_millis();
     let errors = String::from_utf8_lossy(&output.stderr);
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    if !errors.is_empty() {
-        return report.problem(format!("adds nothing: {}", errors.trim_end()), "");
-    }
     let Some(text) = hook.text_of(&answer) else {
+        if !errors.is_empty() {
+            return report.problem(format!("adds nothing: {}", errors.trim_end()), "");
+        }
         let next = "run `reqlore init --hooks session` in this project";
         return report.note("adds nothing in this project", next);
     };
