@@ -64,11 +64,10 @@ pub(super) fn entry_text(entry: &ContextEntry, end: usize, group: &EntryGroup) -
         ..EntryLine::default()
     };
     let mut text = line.render();
-    let encoded = encode_lines(&entry.text[..end]);
-    let shown = encoded.lines().map(str::trim_end).filter(|line| !line.is_empty());
+    let shown = entry.text[..end].lines().map(str::trim_end).filter(|line| !line.is_empty());
     for (position, line) in shown.enumerate() {
         text.push_str(if position == 0 && is_inline { ": " } else { "\n " });
-        text.push_str(if position == 0 { line.trim_start() } else { line });
+        text.push_str(&encode_lines(if position == 0 { line.trim_start() } else { line }));
     }
     if (end < entry.text.len() || entry.is_partial) && !text.ends_with('…') {
         text.push_str(CUT_MARK);
