@@ -61,7 +61,9 @@ const ACTIONS = {
     async prepare(page, number) {
       const { id, to } = await openMenu(page, number);
       moved = id;
-      const result = `.column[data-status="${to}"] .card:not([aria-busy]) > #${id}`;
+      // The column may be longer than the page shows, so the card may be out of view.
+      const other = `.column:not([data-status="${to}"]) #${id}`;
+      const result = `.board:not(:has(.card[aria-busy])):not(:has(${other}))`;
       return { event: 'keydown', result, act: () => page.keyboard.press('Enter') };
     },
   },
