@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::backlog::reference::title_slug;
-use crate::backlog::{ItemKind, ItemMeta, MENTIONS, Reference};
+use crate::backlog::{ItemKind, ItemMeta, MENTIONS, Reference, Status};
 use crate::bounded_types::{deserialize_text, inline_schema, truncate_echo};
 use crate::diagnostic::Diagnostic;
 use crate::knowledge::{Entity, EntityKind};
@@ -451,6 +451,14 @@ impl DocumentMeta {
             // A document is either an entity or an item.
             (_, Some(item)) => item.reference.map(|reference| Cow::Owned(reference.to_string())),
             _ => None,
+        }
+    }
+
+    /// The status of an entity or item.
+    pub fn status(&self) -> Option<&str> {
+        match (&self.entity, &self.item) {
+            (Some(entity), _) => entity.status.as_deref(),
+            (None, item) => item.as_ref()?.status.as_ref().map(Status::name),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Texts of search hits: without the marks of Markdown, and with the words of the query marked.
 
-use reqlore_domain::function_words::{ENGLISH, RUSSIAN};
+use reqlore_domain::function_words::is_function_word;
 use reqlore_domain::name_form::fold_name;
 
 /// A shorter word of a text is not taken for the stem of a word of the query.
@@ -52,16 +52,13 @@ fn mark_length(rest: &str, letter: char, before: Option<char>) -> usize {
 /// The folded words of a query to mark, without function words if it has others.
 pub(crate) fn query_words(query: &str) -> Vec<String> {
     let query = fold_name(query);
-    let is_function = |word: &String| {
-        ENGLISH.split_whitespace().chain(RUSSIAN.split_whitespace()).any(|one| one == word)
-    };
     let mut words: Vec<String> = query
         .split(|letter: char| !letter.is_alphanumeric())
         .filter(|one| !one.is_empty())
         .map(str::to_owned)
         .collect();
-    if !words.iter().all(is_function) {
-        words.retain(|word| !is_function(word));
+    if !words.iter().all(|word| is_function_word(word)) {
+        words.retain(|word| !is_function_word(word));
     }
     words
 }

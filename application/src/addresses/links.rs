@@ -14,7 +14,7 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::answers::document_label::{DocumentLabel, SECTION_REQUIREMENT};
 use reqlore_domain::records::answers::links::LinkEntry;
 use reqlore_domain::records::ended::{
-    Freshness, SUPERSEDED_BY, SUPERSEDES, Successions, overdue_review,
+    Freshness, SUPERSEDED_BY, SUPERSEDES, Successions, is_ended, overdue_review,
 };
 use reqlore_domain::sections::Section;
 use reqlore_domain::sections::mentions::{MentionSource, requirement_title};
@@ -66,6 +66,11 @@ impl LinkNode {
             (None, Some(reference)) => reference.into_owned(),
             (None, None) => meta.id.name.clone(),
         }
+    }
+
+    /// True if it is no longer valid.
+    fn is_stale(&self) -> bool {
+        self.freshness.superseded_by.is_some() || self.meta.status().is_some_and(is_ended)
     }
 
     pub(crate) fn label(&self) -> DocumentLabel {
@@ -159,9 +164,13 @@ impl LinkReader<'_> {
         }
         self.add_freshness(links.iter_mut().map(|link| &mut link.source).collect()).await?;
         links.sort_by_cached_key(|link| {
-            let is_stale = link.source.label().stale.is_some();
             // Mentions last, so that the cut at `MAX_INCOMING` keeps the relationships.
-            (is_stale, link.relation == MENTIONS, link.relation.clone(), link.source.id())
+            (
+                link.source.is_stale(),
+                link.relation == MENTIONS,
+                link.relation.clone(),
+                link.source.id(),
+            )
         });
         Ok(links)
     }
@@ -176,7 +185,7 @@ impl LinkReader<'_> {
         let (mut freshness, now) = (HashMap::new(), self.ports.clock.now());
         for meta in metas {
             let successor = successions.successor(&meta.id);
-            let successor = known.iter().find(|known| Some(&known.id) == successor);
+            let successor = successor.and_then(|id| known.iter().find(|known| known.id == *id));
             let superseded_by = successor.and_then(|successor| successor.reference());
             let superseded_by = superseded_by.map(Cow::into_owned);
             let is_overdue = overdue_review(meta, now).is_some();
@@ -237,6 +246,13 @@ impl LinkReader<'_> {
         Ok(found)
     }
 
+    /// Returns the nodes of documents, with their freshness.
+    pub(crate) async fn nodes(self, metas: &[Arc<DocumentMeta>]) -> Result<Vec<LinkNode>> {
+        let mut nodes: Vec<LinkNode> = metas.iter().map(LinkNode::new).collect();
+        self.add_freshness(nodes.iter_mut().collect()).await?;
+        Ok(nodes)
+    }
+
     /// Adds the freshness of the first [`MAX_DATED`] documents.
     async fn add_freshness(self, nodes: Vec<&mut LinkNode>) -> Result<()> {
         let metas: Vec<Arc<DocumentMeta>> =
@@ -271,9 +287,7 @@ impl LinkReader<'_> {
         }
         let nodes = outgoing.iter_mut().filter_map(|link| link.target.as_mut());
         self.add_freshness(nodes.collect()).await?;
-        outgoing.sort_by_key(|link| {
-            link.target.as_ref().is_some_and(|target| target.label().stale.is_some())
-        });
+        outgoing.sort_by_key(|link| link.target.as_ref().is_some_and(LinkNode::is_stale));
         Ok(outgoing)
     }
 

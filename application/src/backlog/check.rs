@@ -21,7 +21,7 @@ use reqlore_domain::records::parse::find_argument_keys;
 use reqlore_domain::records::schema::RecordSchema;
 
 use super::item_lookup::{self, item_meta};
-use super::list_ready::cycle_text;
+use super::list_ready::{cycle_problem, dropped_problem};
 use crate::check::finding::CheckFinding;
 use crate::documents::get_one;
 use crate::ports::ApplicationPorts;
@@ -183,12 +183,10 @@ impl ReferenceIndex {
         };
         for cycle in waits.cycles() {
             let Some(first) = cycle.first() else { continue };
-            let names: Vec<String> = cycle.iter().map(Reference::to_string).collect();
-            let cycle = cycle_text(&names);
-            add(*first, format!("{cycle} wait for each other; remove a dependency"));
+            add(*first, cycle_problem(&cycle));
         }
         for (story, other) in waits.dropped() {
-            add(story, format!("{story} depends on {other}, which was dropped; change it"));
+            add(story, dropped_problem(story, other));
         }
     }
 

@@ -114,6 +114,7 @@ impl Tool for ListReady {
         let has_more = ready.len() > page_limit(arguments.limit);
         ready.truncate(page_limit(arguments.limit));
         let last = ready.last().filter(|_| has_more);
+        let cycles = waits.cycles();
         let page = ReadyPage {
             items: ready
                 .iter()
@@ -122,12 +123,12 @@ impl Tool for ListReady {
             total,
             waiting: waiting.len(),
             waits: waiting.iter().take(MAX_NAMED).filter_map(|one| wait(one, &waits)).collect(),
-            cycles: waits.cycles().iter().map(|cycle| cycle_names(cycle)).collect(),
+            cycles: cycles.iter().map(|cycle| cycle_names(cycle)).collect(),
             next_cursor: last.map(|story| pages.cursor(&story.position)),
             notes: Vec::new(),
         };
         let mut answer = page_answer(&page, ready, pages)?;
-        answer.add_notes(notes(&page, &waits));
+        answer.add_notes(notes(&page, &waits, &cycles));
         answer.add_notes(
             backlog.list_warnings(DocumentKind::Item(ItemKind::UserStory)).await?.into_list(),
         );
@@ -157,17 +158,21 @@ fn cycle_names(cycle: &[Reference]) -> Vec<String> {
     cycle.iter().map(Reference::to_string).collect()
 }
 
-/// `US-001 → US-002 → US-001`.
-pub(super) fn cycle_text(cycle: &[String]) -> String {
-    let mut names: Vec<&str> = cycle.iter().take(MAX_CYCLE).map(|name| &**name).collect();
+/// Such as `US-001 → US-002 → US-001 wait for each other`.
+pub(super) fn cycle_problem(cycle: &[Reference]) -> String {
+    let mut names = cycle_names(&cycle[..cycle.len().min(MAX_CYCLE)]);
     if cycle.len() > MAX_CYCLE {
-        names.push("…");
+        names.push("…".to_owned());
     }
-    names.extend(cycle.first().map(|name| &**name));
-    names.join(" → ")
+    names.extend(cycle.first().map(Reference::to_string));
+    format!("{} wait for each other; remove a dependency", names.join(" → "))
 }
 
-fn notes(page: &ReadyPage, waits: &StoryWaits) -> Vec<String> {
+pub(super) fn dropped_problem(story: Reference, other: Reference) -> String {
+    format!("{story} depends on {other}, which was dropped; change it")
+}
+
+fn notes(page: &ReadyPage, waits: &StoryWaits, cycles: &[Vec<Reference>]) -> Vec<String> {
     let mut notes = Vec::new();
     let named: Vec<String> = page
         .waits
@@ -179,15 +184,12 @@ fn notes(page: &ReadyPage, waits: &StoryWaits) -> Vec<String> {
         let more = if rest > 0 { format!("; {rest} more wait") } else { String::new() };
         notes.push(format!("waiting: {}{more}", named.join("; ")));
     }
-    for cycle in page.cycles.iter().take(MAX_NAMED) {
-        notes.push(format!("{} wait for each other; remove a dependency", cycle_text(cycle)));
-    }
-    if page.cycles.len() > MAX_NAMED {
+    notes.extend(cycles.iter().take(MAX_NAMED).map(|cycle| cycle_problem(cycle)));
+    if cycles.len() > MAX_NAMED {
         notes.push("`reqlore check` lists all cycles".to_owned());
     }
-    for (story, other) in waits.dropped().take(MAX_NAMED) {
-        notes.push(format!("{story} depends on {other}, which was dropped; change it"));
-    }
+    let dropped = waits.dropped().take(MAX_NAMED);
+    notes.extend(dropped.map(|(story, other)| dropped_problem(story, other)));
     notes
 }
 

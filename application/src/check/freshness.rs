@@ -12,7 +12,7 @@ use reqlore_domain::ports::documents::read_all;
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::ended::{
-    REVIEW_BY, SUPERSEDES, Successions, is_ended, overdue_review,
+    REVIEW_BY, SUPERSEDED, SUPERSEDES, Successions, is_ended, overdue_review,
 };
 
 use super::finding::{CheckFinding, line_containing};
@@ -78,10 +78,8 @@ fn succession_problem(
         return Some((SUPERSEDES, message));
     }
     let successor = successions.successor(&meta.id)?;
-    let (status, wanted) = match (&meta.item, &meta.entity) {
-        (Some(item), _) => (item.status.as_ref().map(Status::name), Status::Obsolete.name()),
-        (None, entity) => (entity.as_ref().and_then(|one| one.status.as_deref()), "superseded"),
-    };
+    let (status, is_item) = (meta.status(), meta.item.is_some());
+    let wanted = if is_item { Status::Obsolete.name() } else { SUPERSEDED };
     if status.is_some_and(is_ended) {
         return None;
     }

@@ -25,23 +25,13 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    pub(super) fn new(
-        meta: &Arc<DocumentMeta>,
-        label: DocumentLabel,
-        reason: EntryReason,
-        relation: Option<String>,
-    ) -> Self {
-        Self {
-            entry: unread_entry(label, reason, relation),
-            document: meta.id.clone(),
-            index: None,
-            meta: Some(Arc::clone(meta)),
-        }
-    }
-
     pub(super) fn of_node(node: &LinkNode, reason: EntryReason, relation: Option<String>) -> Self {
-        let index = node.part.as_ref().map(|part| part.index.clone());
-        Self { index, ..Self::new(&node.meta, node.label(), reason, relation) }
+        Self {
+            entry: unread_entry(node.label(), reason, relation),
+            document: node.meta.id.clone(),
+            index: node.part.as_ref().map(|part| part.index.clone()),
+            meta: Some(Arc::clone(&node.meta)),
+        }
     }
 
     /// Sets the text from the metadata, which holds short descriptions of items.
@@ -50,7 +40,7 @@ impl Candidate {
         let item = meta.item.as_ref().and_then(|item| item.description.as_deref());
         let Some(description) = item else { return false };
         self.entry.version = meta.version.to_string();
-        set_text(&mut self.entry, description, max_bytes);
+        self.entry.set_text(description, max_bytes);
         true
     }
 
@@ -59,25 +49,21 @@ impl Candidate {
         let Ok(text) = document.text() else { return false };
         self.entry.version = document.version.to_string();
         let Some(index) = &self.index else {
-            set_text(&mut self.entry, front_matter::body(text), max_bytes);
-            if self.meta.is_none() {
+            if self.meta.is_some() {
+                self.entry.set_text(front_matter::body(text), max_bytes);
+            } else {
                 // The index has the text of a section outside of its rules as one item.
-                set_text(&mut self.entry, &Section::parse(text).outside_text(), max_bytes);
+                self.entry.set_text(&Section::parse(text).outside_text(), max_bytes);
                 self.entry.is_partial = true;
             }
             return true;
         };
         let section = Section::parse(text);
         let Some(rule) = section.find(index) else { return false };
-        set_text(&mut self.entry, &section.text(rule), max_bytes);
+        self.entry.set_text(&section.text(rule), max_bytes);
         self.entry.label.title = Some(requirement_title(&self.entry.text));
         true
     }
-}
-
-fn set_text(entry: &mut ContextEntry, text: &str, max_bytes: usize) {
-    entry.is_partial = false;
-    entry.set_text(text, max_bytes);
 }
 
 /// An entry of which only the label is known.
@@ -102,7 +88,7 @@ pub(super) fn rule_entry(
     let label = DocumentLabel { id, kind, title, ..DocumentLabel::default() };
     let version = document.version.to_string();
     let mut entry = ContextEntry { version, ..unread_entry(label, reason, None) };
-    set_text(&mut entry, text, max_bytes);
+    entry.set_text(text, max_bytes);
     entry
 }
 

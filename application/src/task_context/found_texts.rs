@@ -98,9 +98,9 @@ impl TextSearch<'_> {
         let path_weight = if task.is_some() { weights::PATH_WEIGHT } else { 1.0 };
         let task_hits = by_task.map(|found| found.hits).unwrap_or_default();
         let path_hits = by_path.map(|found| found.hits).unwrap_or_default();
-        let mut scored = add_scores(task_hits, path_hits, path_weight);
-        scored.retain(|(hit, _)| !known.contains(&hit.reference));
-        let candidates = self.candidates(scored, task.unwrap_or_default(), &words).await?;
+        let mut hits = add_scores(task_hits, path_hits, path_weight);
+        hits.retain(|hit| !known.contains(&hit.reference));
+        let candidates = self.candidates(hits, task.unwrap_or_default(), &words).await?;
         let (mut entries, read) =
             read_texts(self.context, self.project, candidates, self.max_bytes).await;
         let mut unread = BTreeMap::new();
@@ -114,12 +114,11 @@ impl TextSearch<'_> {
     /// task does not name.
     async fn candidates(
         &self,
-        mut scored: Vec<(SearchHit, f32)>,
+        mut hits: Vec<SearchHit>,
         task: &str,
         words: &[String],
     ) -> Result<Vec<Candidate>> {
         let (context, project) = (self.context, self.project);
-        let hits: Vec<SearchHit> = scored.iter().map(|(hit, _)| hit.clone()).collect();
         let (records, freshness) = read_records(context, project, &hits).await?;
         let mut metas: HashMap<DocumentId, Arc<DocumentMeta>> = HashMap::new();
         metas.extend(records.into_iter().map(|meta| (meta.id.clone(), meta)));
@@ -133,12 +132,12 @@ impl TextSearch<'_> {
             }
         }
         let groups = self.groups(&hits).await?;
-        add_group_scores(&mut scored, &groups);
-        scored.sort_by(|(a, a_score), (b, b_score)| {
-            b_score.total_cmp(a_score).then_with(|| a.reference.cmp(&b.reference))
+        add_group_scores(&mut hits, &groups);
+        hits.sort_by(|a, b| {
+            b.score.total_cmp(&a.score).then_with(|| a.reference.cmp(&b.reference))
         });
-        let mut candidates = Vec::with_capacity(scored.len());
-        for (hit, _) in scored {
+        let mut candidates = Vec::with_capacity(hits.len());
+        for hit in hits {
             let meta = metas.get(&hit.document).cloned();
             // The index may still have a document that was just removed.
             if meta.is_none() && hit.document.kind != DocumentKind::Section {
@@ -245,38 +244,38 @@ fn add_scores(
     task_hits: Vec<SearchHit>,
     path_hits: Vec<SearchHit>,
     path_weight: f32,
-) -> Vec<(SearchHit, f32)> {
-    let mut scored: Vec<(SearchHit, f32)> = Vec::with_capacity(task_hits.len());
+) -> Vec<SearchHit> {
+    let mut hits: Vec<SearchHit> = Vec::with_capacity(task_hits.len());
     let mut positions = HashMap::new();
     let weighted = task_hits.into_iter().map(|hit| (hit, 1.0));
-    for (hit, weight) in weighted.chain(path_hits.into_iter().map(|hit| (hit, path_weight))) {
-        let score = hit.score * weight;
-        let position = *positions.entry(hit.reference.clone()).or_insert(scored.len());
-        match scored.get_mut(position) {
-            Some((_, sum)) => *sum += score,
-            None => scored.push((hit, score)),
+    for (mut hit, weight) in weighted.chain(path_hits.into_iter().map(|hit| (hit, path_weight))) {
+        hit.score *= weight;
+        let position = *positions.entry(hit.reference.clone()).or_insert(hits.len());
+        match hits.get_mut(position) {
+            Some(known) => known.score += hit.score,
+            None => hits.push(hit),
         }
     }
-    scored
+    hits
 }
 
 /// Adds a share of the best scores of the same epic or section.
-fn add_group_scores(scored: &mut [(SearchHit, f32)], groups: &HashMap<String, String>) {
+fn add_group_scores(hits: &mut [SearchHit], groups: &HashMap<String, String>) {
     let mut best: HashMap<&str, Vec<f32>> = HashMap::new();
-    for (hit, score) in scored.iter() {
+    for hit in hits.iter() {
         if let Some(group) = groups.get(&hit.reference) {
-            best.entry(group).or_default().push(*score);
+            best.entry(group).or_default().push(hit.score);
         }
     }
     for scores in best.values_mut() {
         scores.sort_by(|a, b| b.total_cmp(a));
         scores.truncate(weights::GROUP_SCORES);
     }
-    for (hit, score) in scored.iter_mut() {
+    for hit in hits {
         let found = groups.get(&hit.reference).and_then(|group| best.get(&**group));
         let sum: f32 = found.into_iter().flatten().sum();
         #[expect(clippy::cast_precision_loss, reason = "small")]
         let count = weights::GROUP_SCORES as f32;
-        *score += weights::GROUP_WEIGHT * sum / count;
+        hit.score += weights::GROUP_WEIGHT * sum / count;
     }
 }

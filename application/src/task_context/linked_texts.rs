@@ -49,7 +49,6 @@ impl NamedTexts {
             let label = address.read_label(context).await?;
             let mut entry = unread_entry(label, EntryReason::Named, None);
             entry.version = text.version;
-            entry.is_partial = false;
             entry.set_text(&text.body, max_bytes);
             texts.named.push(entry);
         }
@@ -143,21 +142,18 @@ impl Surroundings {
             list.truncate(MAX_CHILDREN);
         }
         let reader = LinkReader { ports: backlog.ports, project: backlog.project };
-        let freshness = reader.freshness(&children).await?;
-        let child = |meta: &Arc<DocumentMeta>, reason, relation| {
-            let id = meta.reference().unwrap_or(meta.id.name.as_str().into()).into_owned();
-            let mut label = DocumentLabel::from_meta(meta, id);
-            label.mark(freshness.get(&meta.id).cloned().unwrap_or_default());
-            Candidate::new(meta, label, reason, relation)
-        };
-        let relation = Some(format!("in {own_id}"));
-        let children =
-            children.iter().map(|meta| child(meta, EntryReason::Link, relation.clone())).collect();
-        let mut all: Vec<Candidate> =
-            criteria.iter().map(|meta| child(meta, EntryReason::Criterion, None)).collect();
+        let mut all = Vec::new();
+        for node in reader.nodes(&criteria).await? {
+            all.push(Candidate::of_node(&node, EntryReason::Criterion, None));
+        }
         all.extend(links.into_candidates());
+        let relation = format!("in {own_id}");
+        let mut candidates = Vec::with_capacity(children.len());
+        for node in reader.nodes(&children).await? {
+            candidates.push(Candidate::of_node(&node, EntryReason::Link, Some(relation.clone())));
+        }
         let parents = read_parents(backlog, parent).await;
-        Ok(Self { parents, children, links: all })
+        Ok(Self { parents, children: candidates, links: all })
     }
 }
 

@@ -7,7 +7,7 @@ use reqlore_domain::backlog::{ItemKind, Status};
 use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::records::edit::RecordEdit;
-use reqlore_domain::records::ended::{SUPERSEDES, can_supersede, is_ended};
+use reqlore_domain::records::ended::{SUPERSEDED, SUPERSEDES, can_supersede, is_ended};
 use serde_json::{Map, Value, json};
 
 use crate::addresses::links::LinkReader;
@@ -15,9 +15,6 @@ use crate::writes::change::PlanContext;
 use crate::writes::commit_state::{CommitState, Successor};
 use crate::writes::record_links::{LinkChange, PlanTarget};
 use crate::writes::stored_record::StoredRecord;
-
-/// The status of an entity that another replaced.
-const SUPERSEDED: &str = "superseded";
 
 /// Removes the argument and returns its IDs. No schema has it, because few calls need it.
 pub(crate) fn take_superseded(arguments: &mut Map<String, Value>) -> Result<Option<Vec<String>>> {

@@ -14,6 +14,9 @@ pub const SUPERSEDES: &str = "supersedes";
 /// The same in the file of the replaced entity.
 pub const SUPERSEDED_BY: &str = "superseded_by";
 
+/// The status of an entity that another replaced.
+pub const SUPERSEDED: &str = "superseded";
+
 /// The mark of an entity after the day of its review.
 pub const REVIEW_OVERDUE: &str = "review overdue";
 
@@ -24,7 +27,7 @@ const INVALID_STATUSES: [&str; 4] = ["cancelled", "draft", "proposed", "rejected
 
 /// True if a record with this status has ended. Ignores case and surrounding blanks.
 ///
-/// Done is not an end: what was done is still valid.
+/// A record that is done stays valid.
 pub fn is_ended(status: &str) -> bool {
     is_one_of(&ENDED_STATUSES, status)
 }
@@ -46,6 +49,7 @@ pub fn stale_reason(status: Option<&str>, superseded_by: Option<&str>) -> Option
 pub struct Freshness {
     /// The ID of the record that ended it.
     pub superseded_by: Option<String>,
+    /// The review of a valid record is overdue.
     pub is_overdue: bool,
 }
 

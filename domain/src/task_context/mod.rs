@@ -79,13 +79,13 @@ impl ContextEntry {
     pub fn set_text(&mut self, text: &str, max_bytes: usize) {
         let text = text.trim();
         text.clone_into(&mut self.text);
-        if text.len() > max_bytes {
+        self.is_partial = text.len() > max_bytes;
+        if self.is_partial {
             // The text after the limit decides if a sentence ends before it.
             let known = truncate_text(text, max_bytes + LOOK_AHEAD_BYTES);
             let mut ends = sentences::sentence_ends(known).into_iter();
             let last = ends.rfind(|end| *end <= max_bytes && *end < known.len());
             self.text.truncate(last.unwrap_or_default());
-            self.is_partial = true;
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::function_words::{ENGLISH, RUSSIAN};
+use crate::function_words::is_function_word;
 use crate::search::truncate_text;
 
 /// Shorter numbers, and words of scripts with lower case, say too little.
@@ -15,14 +15,12 @@ const MAX_PATH_BYTES: usize = 4_000;
 
 /// The words of a task in lower case, without function words and inflections.
 pub fn task_words(task: &str) -> Vec<String> {
-    let function_words: HashSet<&str> =
-        ENGLISH.split_whitespace().chain(RUSSIAN.split_whitespace()).collect();
     let mut words = Vec::new();
     for word in task.to_lowercase().unicode_words() {
         let count = word.chars().count();
         let is_plain = word.chars().all(|c| c.is_ascii() || c.is_lowercase());
         let is_short = count < MIN_WORD_CHARS && is_plain;
-        if is_short || function_words.contains(word) {
+        if is_short || is_function_word(word) {
             continue;
         }
         let stem_chars = count.saturating_sub(2).max(MIN_STEM_CHARS).min(count);
