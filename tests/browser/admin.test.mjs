@@ -2,7 +2,7 @@
 
 import { deepStrictEqual as same, doesNotMatch, match, ok } from 'node:assert';
 
-import { BOARD, Stage } from './browser.mjs';
+import { BOARD, arrive, Stage } from './browser.mjs';
 import { shop } from './fixtures.mjs';
 import { Server } from './server.mjs';
 
@@ -43,7 +43,7 @@ stage.test('administrator_creates_a_token_that_is_shown_once', { user: 'ann' }, 
   const visitor = await stage.open();
   await visitor.page.goto('/signin');
   await visitor.enterToken(secret);
-  await visitor.page.waitForURL(BOARD);
+  await arrive(visitor.page, BOARD);
   await page.goto(PAGES[1]);
   ok(!(await page.content()).includes(secret));
   const id = secret.slice('reqlore_pat_'.length).split('_')[0];
@@ -58,12 +58,12 @@ stage.test('administrator_creates_a_token_that_is_shown_once', { user: 'ann' }, 
 
 stage.test('audit_log_is_filtered_and_verified', { user: 'ann' }, async ({ page }) => {
   await page.goto(PAGES[2]);
-  await page.waitForURL(/activity$/);
+  await arrive(page, /activity$/);
   const item = page.locator('tbody a').first();
   match(await item.getAttribute('href'), /\/p\/default\/(item|sections)\//);
   await page.getByLabel('Action or tool').fill('create_requirement');
   await page.getByRole('button', { name: 'Filter' }).click();
-  await page.waitForURL(/action=create_requirement/);
+  await arrive(page, /action=create_requirement/);
   const rows = await page.locator('tbody tr').allInnerTexts();
   same(rows.length, 2);
   for (const row of rows) match(row, /ann.*create_requirement/s);

@@ -2,7 +2,7 @@
 
 import { deepStrictEqual as same, match, ok } from 'node:assert';
 
-import { Stage, untilSame } from './browser.mjs';
+import { arrive, Stage, untilSame } from './browser.mjs';
 import { shop } from './fixtures.mjs';
 import { Server } from './server.mjs';
 
@@ -261,12 +261,12 @@ stage.test('filters_are_part_of_the_address', { user: 'ann' }, async (window) =>
   await window.visit('/p/default/table?kind=epic');
   await page.getByLabel('Title or ID').fill('check');
   await page.getByRole('button', { name: 'Filter' }).click();
-  await page.waitForURL(/q=check/);
+  await arrive(page, /q=check/);
   same(await page.locator('tbody tr').count(), 1);
   await page.reload();
   same(await page.getByLabel('Title or ID').inputValue(), 'check');
   await page.getByRole('link', { name: 'Clear' }).click();
-  await page.waitForURL((url) => !url.search.includes('q='));
+  await arrive(page, (url) => !url.search.includes('q='));
   same(await page.locator('tbody tr').count(), 2);
 });
 
@@ -276,6 +276,6 @@ stage.test('search_without_scripts_finds_the_same',
     await window.visit(BOARD);
     await page.getByRole('searchbox').fill('guest');
     await page.keyboard.press('Enter');
-    await page.waitForURL(/search\?q=guest/);
+    await arrive(page, /search\?q=guest/);
     await page.getByRole('main').getByRole('link', { name: items.story }).waitFor();
   });

@@ -20,6 +20,12 @@ export function launch() {
   return chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
 }
 
+/** Waits until the page of an address is shown. */
+export async function arrive(page, url) {
+  await page.waitForURL(url);
+  await page.locator('main:not([aria-busy])').waitFor();
+}
+
 /** Runs in each page before its scripts. */
 function observe() {
   window.layoutShifts = [];
@@ -79,7 +85,7 @@ export class Window {
     if (sessions[user]) return this.context.addCookies(sessions[user]);
     await this.page.goto('/signin');
     await this.enterToken(this.server.tokens[user]);
-    await this.page.waitForURL(BOARD);
+    await arrive(this.page, BOARD);
     sessions[user] = await this.context.cookies();
   }
 

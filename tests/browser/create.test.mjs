@@ -5,7 +5,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 
-import { PHONE, Stage, Window, launch } from './browser.mjs';
+import { PHONE, arrive, launch, Stage, Window } from './browser.mjs';
 import { shop } from './fixtures.mjs';
 import { Server } from './server.mjs';
 
@@ -40,7 +40,7 @@ class Actions {
   }
 
   async arrive(prefix) {
-    await this.page.waitForURL(new RegExp(`/item/${prefix}-\\d+$`));
+    await arrive(this.page, new RegExp(`/item/${prefix}-\\d+$`));
     await this.page.locator('#done').getByText('was created').waitFor();
   }
 }
@@ -167,7 +167,7 @@ stage.test('shortcuts_act_outside_of_fields_and_can_be_turned_off',
     await page.keyboard.press('Escape');
     await page.locator('main h1').click();
     await page.keyboard.press('c');
-    await page.waitForURL(/\/new\?kind=user_story/);
+    await arrive(page, /\/new\?kind=user_story/);
   });
 
 stage.test('half_written_form_asks_before_it_is_left',
@@ -175,7 +175,7 @@ stage.test('half_written_form_asks_before_it_is_left',
     const { page } = window;
     await window.visit('/p/default/new?kind=epic');
     await page.getByRole('link', { name: 'Cancel' }).click();
-    await page.waitForURL(/\/board$/);
+    await arrive(page, /\/board$/);
     same(window.takeProblems(), []);
     await window.visit('/p/default/new?kind=epic');
     await page.keyboard.type('Half');
@@ -184,7 +184,7 @@ stage.test('half_written_form_asks_before_it_is_left',
     same((await asked).type(), 'beforeunload');
     same(await page.getByLabel('Title').inputValue(), 'Half');
     await page.getByRole('button', { name: 'Create', exact: true }).click();
-    await page.waitForURL(/\/item\/EP-\d+$/);
+    await arrive(page, /\/item\/EP-\d+$/);
   });
 
 stage.test('new_fits_a_phone', { user: 'ben', viewport: PHONE }, async (window) => {
@@ -211,11 +211,11 @@ stage.test('form_of_a_new_item_offers_templates', { user: 'ben' }, async (window
     await page.goto(solo.link);
     await page.goto(`${solo.origin}/`);
     await page.keyboard.press('c');
-    await page.waitForURL(/new\?kind=epic/);
+    await arrive(page, /new\?kind=epic/);
     same(await page.getByLabel('Description').inputValue(), 'Why?');
     same(await page.getByLabel('Priority').inputValue(), '4');
     await page.getByRole('navigation', { name: 'Template' }).getByText('Launch').click();
-    await page.waitForURL(/template=launch/);
+    await arrive(page, /template=launch/);
     same(await page.getByLabel('Title').inputValue(), 'Launch');
     same(await page.getByLabel('Tags').inputValue(), 'a, b');
     same(await window.violations(), []);

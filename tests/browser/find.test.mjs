@@ -2,7 +2,7 @@
 
 import { deepStrictEqual as same, match, ok } from 'node:assert';
 
-import { PHONE, Stage, untilSame } from './browser.mjs';
+import { PHONE, arrive, Stage, untilSame } from './browser.mjs';
 import { HOSTILE, shop } from './fixtures.mjs';
 import { Server } from './server.mjs';
 
@@ -40,7 +40,7 @@ stage.test('palette_opens_items_by_title_id_and_rule', { user: 'ben' }, async (w
   same(await field.getAttribute('aria-activedescendant'), 'found-1');
   same(await window.violations(), []);
   await keys.press('Enter');
-  await page.waitForURL(new RegExp(`/item/${items.story}$`));
+  await arrive(page, new RegExp(`/item/${items.story}$`));
 
   // Within a field as well, but not in a text, where it may mean a link.
   await page.locator('h1').click();
@@ -48,13 +48,13 @@ stage.test('palette_opens_items_by_title_id_and_rule', { user: 'ben' }, async (w
   await keys.type(items.requirement.toLowerCase());
   await option(page, `${items.requirement} Card payment`).waitFor();
   await keys.press('Enter');
-  await page.waitForURL(new RegExp(`/item/${items.requirement}$`));
+  await arrive(page, new RegExp(`/item/${items.requirement}$`));
 
   await keys.press('Control+k');
   await keys.type('within a sec');
   await option(page, /payment:1 .*answer within a second/).waitFor();
   await option(page, /payment:1 /).click();
-  await page.waitForURL(/sections\/payment#1$/);
+  await arrive(page, /sections\/payment#1$/);
   same(searches(server), 0);
 });
 
@@ -78,7 +78,7 @@ stage.test('palette_runs_actions_and_returns_the_focus', { user: 'ben' }, async 
   await keys.type('create st');
   await untilSame(() => selected(page), 'Create user story … action');
   await keys.press('Enter');
-  await page.waitForURL(/\/new\?kind=user_story$/);
+  await arrive(page, /\/new\?kind=user_story$/);
   await window.visit(BOARD);
   await page.getByRole('searchbox').focus();
   await keys.type('dark');
@@ -90,7 +90,7 @@ stage.test('palette_runs_actions_and_returns_the_focus', { user: 'ben' }, async 
   await keys.type('no such thing');
   await option(page, 'Search everything for “no such thing”').waitFor();
   await keys.press('Enter');
-  await page.waitForURL(/search\?q=no%20such%20thing$/);
+  await arrive(page, /search\?q=no%20such%20thing$/);
 });
 
 stage.test('latest_text_of_the_palette_wins', { user: 'ben' }, async (window) => {
@@ -112,7 +112,7 @@ stage.test('latest_text_of_the_palette_wins', { user: 'ben' }, async (window) =>
   await keys.press('Enter');
   same(page.url().endsWith(BOARD), true);
   await held[1].fulfill({ contentType: 'text/html', body: '<a role="option" id="found-1" href="tree">Tree</a>' });
-  await page.waitForURL(/\/tree$/);
+  await arrive(page, /\/tree$/);
 });
 
 stage.test('palette_names_an_ended_session_and_a_missing_server',
@@ -166,13 +166,13 @@ stage.test('view_is_saved_used_by_others_and_deleted', { user: 'ann' }, async (w
   await other.signIn('ben');
   await other.visit('/p/default/board?kind=epic');
   await other.page.getByRole('link', { name: 'Drafts <b>' }).click();
-  await other.page.waitForURL(/board\?kind=requirement&status=Draft$/);
+  await arrive(other.page, /board\?kind=requirement&status=Draft$/);
   same(await other.page.locator('.card').count(), 1);
   same(await other.page.getByRole('button', { name: /view/ }).count(), 0);
   await other.page.keyboard.press('Control+k');
   await other.page.keyboard.type('draf');
   await option(other.page, 'Drafts <b> view').click();
-  await other.page.waitForURL(/board\?kind=requirement&status=Draft$/);
+  await arrive(other.page, /board\?kind=requirement&status=Draft$/);
   same(other.takeProblems(), []);
   await other.close();
 
@@ -193,7 +193,7 @@ stage.test('filters_stay_for_another_kind_and_counts_agree', { user: 'ben' }, as
   same(await total.innerText(), '1 in total');
   same(await page.locator('tbody tr').count(), 1);
   await page.getByRole('link', { name: 'Epics' }).click();
-  await page.getByLabel('Title or ID').waitFor();
+  await arrive(page, /kind=epic/);
   same(await page.getByLabel('Title or ID').inputValue(), 'pay');
   same(await page.getByLabel('Priority').inputValue(), '1');
   same(await total.innerText(), '0 in total');
@@ -202,7 +202,7 @@ stage.test('filters_stay_for_another_kind_and_counts_agree', { user: 'ben' }, as
   same(await page.locator('.card').count(), 2);
   same(await page.locator('.column .count').allInnerTexts(), ['2', '0', '0', '0', '0']);
   await page.getByRole('link', { name: 'Requirements' }).click();
-  await page.waitForURL(/kind=requirement&q=pay/);
+  await arrive(page, /kind=requirement&q=pay/);
   same(await total.innerText(), '1 in total');
   same(await page.locator('.card').count(), 1);
 });
@@ -215,7 +215,7 @@ stage.test('filter_replaces_the_list_and_back_returns_to_it', { user: 'ben' }, a
   await page.evaluate(() => { document.body.dataset.loaded = 'once'; });
   await page.getByLabel('Title or ID').fill('pay');
   await page.getByLabel('Title or ID').press('Enter');
-  await page.waitForURL(/kind=user_story&q=pay$/);
+  await arrive(page, /kind=user_story&q=pay$/);
   await untilSame(() => total.innerText(), '2 in total');
   // The frame stays, with the links of the new address.
   same(await page.evaluate(() => document.body.dataset.loaded), 'once');
@@ -238,7 +238,7 @@ stage.test('views_and_search_work_without_scripts',
     await page.getByText('Save view').click();
     await page.getByLabel('Name of the view').fill('Guests');
     await page.getByRole('button', { name: 'Save', exact: true }).click();
-    await page.waitForURL(/q=guest/);
+    await arrive(page, /q=guest/);
     await window.visit('/p/default/board?kind=epic');
     await page.getByRole('link', { name: 'Guests' }).click();
     same(await page.locator('.card').count(), 1);
@@ -246,7 +246,7 @@ stage.test('views_and_search_work_without_scripts',
     same(await page.getByRole('link', { name: 'Guests' }).count(), 0);
     await page.getByRole('searchbox').fill('card');
     await page.keyboard.press('Enter');
-    await page.waitForURL(/search\?q=card/);
+    await arrive(page, /search\?q=card/);
     match(await page.locator('#results > p').innerText(), /^\d+ results?( and|$| for)/);
     ok(await page.locator('#results mark').count() > 0);
     same(await page.locator('#palette').isVisible(), false);

@@ -2,7 +2,7 @@
 
 import { deepStrictEqual as same, match, ok, rejects } from 'node:assert';
 
-import { Stage } from './browser.mjs';
+import { arrive, Stage } from './browser.mjs';
 import { shop } from './fixtures.mjs';
 import { Server } from './server.mjs';
 
@@ -24,7 +24,7 @@ async function create(page, title) {
   await page.getByLabel('Title').fill(title);
   await page.getByLabel('Type').selectOption('Functional');
   await page.getByRole('button', { name: 'Create', exact: true }).click();
-  await page.waitForURL(/\/item\/REQ-\d+/);
+  await arrive(page, /\/item\/REQ-\d+/);
   return page.url().match(/REQ-\d+/)[0];
 }
 
@@ -151,7 +151,7 @@ stage.test('item_is_deleted_after_a_question', { user: 'ben', expected: GONE }, 
   const reference = await create(page, 'Deleted');
   await page.getByRole('link', { name: 'Delete' }).click();
   await page.getByRole('button', { name: `Delete ${reference}` }).click();
-  await page.waitForURL((url) => !url.pathname.endsWith('/delete'));
+  await arrive(page, (url) => !url.pathname.endsWith('/delete'));
   const notice = page.locator('#done');
   await notice.getByText(`${reference} was deleted.`).waitFor();
   ok(!page.url().includes('done='));
@@ -215,7 +215,7 @@ stage.test('item_has_no_edit_control_for_a_commenter',
 stage.test('graph_leads_to_the_neighbours', { user: 'cleo' }, async ({ page }) => {
   await page.goto(`/p/default/graph?focus=${items.requirement}`);
   await page.locator('svg a').filter({ hasText: items.other }).first().click();
-  await page.waitForURL(new RegExp(`focus=${items.other}`));
+  await arrive(page, new RegExp(`focus=${items.other}`));
   await page.locator('svg a').filter({ hasText: items.requirement }).first().waitFor();
 });
 

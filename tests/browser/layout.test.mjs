@@ -1,8 +1,8 @@
 // The layout of pages: heads that stay, boards that scroll by themselves, rules in place, graph and print.
 
-import { deepStrictEqual as same, ok } from 'node:assert';
+import { deepStrictEqual as same, match, ok } from 'node:assert';
 
-import { Stage, untilSame } from './browser.mjs';
+import { arrive, Stage, untilSame } from './browser.mjs';
 import { pages, shop } from './fixtures.mjs';
 import { Server } from './server.mjs';
 
@@ -71,9 +71,45 @@ stage.test('board_keeps_its_scroll_position_after_a_visit', { user: 'ann' }, asy
   const before = await position();
   ok(before > 0);
   await card.click();
-  await page.waitForURL(/\/item\//);
+  await arrive(page, /\/item\//);
   await page.goBack();
   await untilSame(position, before);
+});
+
+stage.test('links_of_a_project_replace_only_the_main_column', { user: 'ann' }, async (window) => {
+  const { page } = window;
+  const current = () => page.locator('#side [aria-current]').innerText();
+  await window.visit('/p/default/table?kind=epic');
+  const count = page.locator('.list tbody tr');
+  const rows = await count.count();
+  await page.evaluate(() => { window.isSameDocument = true; });
+  await page.locator('.title-link').first().press('Enter');
+  await arrive(page, /item\/EP-\d+$/);
+  const title = await page.locator('main h1').innerText();
+  ok((await page.title()).includes(title), title);
+  same(await page.evaluate(() => document.activeElement.id), 'main');
+  await page.getByRole('link', { name: 'Tree' }).click();
+  await arrive(page, /tree$/);
+  same(await current(), 'Tree');
+  await page.goBack();
+  await page.goBack();
+  await untilSame(() => count.count(), rows);
+  same(await current(), 'Table');
+  ok(await page.evaluate(() => window.isSameDocument));
+  await page.getByRole('link', { name: 'CSV' }).click();
+  match(page.url(), /table\?kind=epic$/);
+});
+
+stage.test('live_update_keeps_the_rows_that_have_not_changed', { user: 'ann' }, async (window) => {
+  const { page, server } = window;
+  await window.visit('/p/default/table?kind=epic');
+  const rows = page.locator('.list tbody tr');
+  await rows.evaluateAll((all) => { for (const row of all) row.isKept = true; });
+  const id = (await page.locator('.list tbody .id').first().innerText()).trim();
+  await server.call('update_epic', { id, title: 'Has another title' });
+  await page.getByText('Has another title').waitFor();
+  const kept = await rows.evaluateAll((all) => all.filter((row) => row.isKept).length);
+  same(kept, await rows.count());
 });
 
 stage.test('heads_of_the_board_stay_on_a_phone',
@@ -132,6 +168,7 @@ for (const javaScriptEnabled of [true, false]) {
       await page.locator('#done').getByText(`${section}:1 was moved`).waitFor();
       same(await rules(page), [first, second, ...others]);
       await page.getByRole('link', { name: 'Edit 2' }).click();
+      await page.getByLabel('Text').waitFor();
       // The other rules stay around the form.
       same(await rules(page), [first, ...others]);
       const changed = `${second} Changed.`;
@@ -211,7 +248,7 @@ stage.test('graph_is_walked_with_the_keyboard', { user: 'cleo' }, async ({ page 
   await page.keyboard.press('ArrowRight');
   const target = (await focused()).match(/\w+-\d+/)[0];
   await page.keyboard.press('Enter');
-  await page.waitForURL(new RegExp(`focus=${target}&.*#picture`));
+  await arrive(page, new RegExp(`focus=${target}&.*#picture`));
   await untilSame(() => page.evaluate(() => document.activeElement.id), 'picture');
   await page.keyboard.press('ArrowRight');
   ok((await focused()) !== '');

@@ -2,7 +2,7 @@
 
 import { deepStrictEqual as same, match, ok } from 'node:assert';
 
-import { Stage, untilSame } from './browser.mjs';
+import { arrive, Stage, untilSame } from './browser.mjs';
 import { shop } from './fixtures.mjs';
 import { Server } from './server.mjs';
 
@@ -36,7 +36,7 @@ stage.test('story_gets_epic_and_ticked_criterion_by_keyboard',
     await keys.press('Enter');
     same(await page.locator('#epic').inputValue(), `${items.epic} ${epic.title}`);
     await keys.press('Enter');
-    await page.waitForURL(/\/item\/US-\d+\?done=created/);
+    await arrive(page, /\/item\/US-\d+\?done=created/);
     const story = page.url().match(/US-\d+/)[0];
     same((await read(story)).item.epic, items.epic);
 
@@ -66,7 +66,7 @@ stage.test('title_of_an_epic_is_enough_without_scripts',
     match(await page.locator('#epic-error').innerText(), /reference/);
     await page.getByLabel('Epic').fill(title.toUpperCase());
     await page.getByRole('button', { name: 'Create', exact: true }).click();
-    await page.waitForURL(/\/item\/US-\d+\?done=created/);
+    await arrive(page, /\/item\/US-\d+\?done=created/);
     await page.goto(`/p/default/item/${items.story}`);
     const tick = page.getByRole('checkbox', { name: `${items.criterion} is met` });
     await tick.click();

@@ -2,7 +2,7 @@
 
 import { deepStrictEqual as same, match } from 'node:assert';
 
-import { Stage } from './browser.mjs';
+import { arrive, Stage } from './browser.mjs';
 import { shop } from './fixtures.mjs';
 import { Server } from './server.mjs';
 
@@ -49,7 +49,7 @@ stage.test('fields_and_statuses_are_added_filled_and_filtered',
     await window.visit('/p/default/board');
     await page.getByLabel('Risk').selectOption('High');
     await page.getByRole('button', { name: 'Filter' }).click();
-    await page.waitForURL(/field\.risk=High/);
+    await arrive(page, /field\.risk=High/);
     same(await page.locator('.card').count(), 1);
     const column = page.locator('.column[data-status="Review"]');
     match(await column.locator('.card').innerText(), /Risk: High/);

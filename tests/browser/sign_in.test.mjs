@@ -2,7 +2,7 @@
 
 import { deepStrictEqual as same, doesNotMatch, match, ok } from 'node:assert';
 
-import { BOARD, Stage } from './browser.mjs';
+import { BOARD, arrive, Stage } from './browser.mjs';
 import { Server } from './server.mjs';
 
 const stage = new Stage(() => Server.team());
@@ -11,7 +11,7 @@ const REFUSED = /status of 40\d/;
 async function signOut(page) {
   await page.getByLabel('account of ann').click();
   await page.getByRole('button', { name: 'Sign out' }).click();
-  await page.waitForURL(/\/signin$/);
+  await arrive(page, /\/signin$/);
 }
 
 stage.test('sign_in_leads_to_the_requested_page_and_out_again', {}, async (window) => {
@@ -19,11 +19,11 @@ stage.test('sign_in_leads_to_the_requested_page_and_out_again', {}, async (windo
   const requested = '/p/default/board?kind=epic';
   await page.goto(requested);
   await window.enterToken(window.server.tokens.ann);
-  await page.waitForURL(requested);
+  await arrive(page, requested);
   await signOut(page);
   await page.goBack();
   await page.goto(requested);
-  await page.waitForURL(/\/signin\?next=/);
+  await arrive(page, /\/signin\?next=/);
 });
 
 stage.test('sign_in_with_a_wrong_token_says_so', { expected: REFUSED }, async (window) => {
@@ -38,7 +38,7 @@ stage.test('sign_in_without_scripts_works', { javaScriptEnabled: false }, async 
   const { page } = window;
   await page.goto('/');
   await window.enterToken(window.server.tokens.ann);
-  await page.waitForURL(BOARD);
+  await arrive(page, BOARD);
   await signOut(page);
 });
 
@@ -100,7 +100,7 @@ stage.test('page_of_another_site_cannot_act', { user: 'ann', expected: /./ }, as
     match(frame.url(), /^chrome-error:/);
     const [answer] = await Promise.all([
       page.waitForResponse(/\/signout$/),
-      page.waitForURL(/\/signout$/),
+      arrive(page, /\/signout$/),
       page.evaluate(() => document.forms[0].submit()),
     ]);
     same(answer.status(), 403);
@@ -116,7 +116,7 @@ stage.test('revoked_token_ends_its_session', { expected: REFUSED }, async (windo
   await page.goto('/signin');
   const token = server.newToken('ben');
   await window.enterToken(token);
-  await page.waitForURL(BOARD);
+  await arrive(page, BOARD);
   const id = server.run('token', 'list').split('\n')
     .filter((line) => line.includes('ben')).at(-1).trim().split(/\s+/)[0];
   server.run('token', 'revoke', id);
@@ -151,7 +151,7 @@ stage.test('page_of_an_ended_session_says_so',
     await other.goto('/p/default/board');
     await other.getByLabel('account of ben').click();
     await other.getByRole('button', { name: 'Sign out' }).click();
-    await other.waitForURL(/\/signin$/);
+    await arrive(other, /\/signin$/);
     await card.dragTo(page.locator('.column[data-status="Done"]'));
     await page.getByRole('alert').getByText('your session has ended').waitFor();
     await page.locator('#stale').getByRole('link', { name: 'Sign in again' }).waitFor();
@@ -165,10 +165,10 @@ stage.test('page_of_an_ended_session_says_so',
     ]);
     await tab.getByLabel('Personal access token').fill(server.newToken('ben'));
     await tab.getByRole('button', { name: 'Sign in' }).click();
-    await tab.waitForURL(BOARD);
+    await arrive(tab, BOARD);
     await form.getByRole('button', { name: 'Send again' }).click();
     await form.getByText('an earlier session').waitFor();
     await form.getByRole('button', { name: 'Send again' }).click();
-    await form.waitForURL(/item\/EP-\d+(\?|$)/);
+    await arrive(form, /item\/EP-\d+(\?|$)/);
     await form.getByRole('heading', { name: 'Written before the end' }).waitFor();
   });

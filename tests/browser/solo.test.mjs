@@ -4,7 +4,7 @@ import { deepStrictEqual as same, match } from 'node:assert';
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { BOARD, Stage, untilSame } from './browser.mjs';
+import { BOARD, arrive, Stage, untilSame } from './browser.mjs';
 import { Server } from './server.mjs';
 
 const EXPIRED = /status of 40\d/;
@@ -23,7 +23,7 @@ function contents(server) {
 stage.test('board_of_one_user_opens_by_a_link_that_works_once',
   { expected: EXPIRED }, async ({ page, server }) => {
     await page.goto(server.link);
-    await page.waitForURL(BOARD);
+    await arrive(page, BOARD);
     await page.goto('/p/default/board?kind=epic');
     await page.locator('.card').filter({ hasText: 'EP-001' }).dragTo(
       page.locator('.column[data-status="Done"]'));
@@ -41,7 +41,7 @@ stage.test('open_page_survives_a_restart_of_the_board',
   { expected: /ERR_CONNECTION|ERR_INCOMPLETE|status of (40\d|503)/ }, async ({ page, server }) => {
     await server.restart();
     await page.goto(server.link);
-    await page.waitForURL(BOARD);
+    await arrive(page, BOARD);
     match(await page.title(), /project/);
     await page.goto('/p/default/item/EP-001/edit');
     await page.getByLabel('Title').fill('Pay at once');
@@ -51,7 +51,7 @@ stage.test('open_page_survives_a_restart_of_the_board',
     // A link that the restart opens in the same browser keeps the session of its pages.
     await bookmark.goto(server.link);
     await page.getByRole('button', { name: 'Save' }).click();
-    await page.waitForURL(/item\/EP-001(\?|$)/);
+    await arrive(page, /item\/EP-001(\?|$)/);
     await bookmark.goto('/p/default/board?kind=epic');
     await bookmark.getByText('Pay at once').waitFor();
   });
@@ -60,7 +60,7 @@ stage.test('refused_move_stays_visible_and_is_announced',
   { expected: /status of 409/ }, async ({ page, server }) => {
     await server.restart();
     await page.goto(server.link);
-    await page.waitForURL(BOARD);
+    await arrive(page, BOARD);
     await page.goto('/p/default/board?kind=epic');
     const card = page.locator('.card').filter({ hasText: 'EP-001' });
     await card.locator('> a').first().focus();

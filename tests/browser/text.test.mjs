@@ -4,7 +4,7 @@ import { deepStrictEqual as same, match, ok } from 'node:assert';
 import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { BOARD, Stage, untilSame } from './browser.mjs';
+import { BOARD, arrive, Stage, untilSame } from './browser.mjs';
 import { Server } from './server.mjs';
 
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
@@ -43,7 +43,7 @@ async function open(window, path) {
     await context.addCookies(server.cookies);
   } else {
     await page.goto(server.link);
-    await page.waitForURL(BOARD);
+    await arrive(page, BOARD);
     server.cookies = await context.cookies();
   }
   await window.visit(path);

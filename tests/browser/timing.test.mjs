@@ -101,7 +101,7 @@ const ACTIONS = {
   'open an item': {
     page: TABLE,
     async prepare(page, number) {
-      await page.goto(TABLE);
+      if (page.url().includes('/item/')) await page.goBack();
       const link = page.locator('tbody a[href*="/item/"]').nth(number % 50);
       await link.focus();
       const id = (await link.getAttribute('href')).split('/').pop();

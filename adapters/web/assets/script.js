@@ -13,7 +13,7 @@ function isSignIn(response) {
   return response.redirected && new URL(response.url).pathname.endsWith("/signin");
 }
 
-/** Fetches a page. The header tells the server that this session has loaded the page before. */
+/** The header proves that this session has loaded the page before. */
 function fetchPage(url) {
   const headers = { accept: "text/html", "reqlore-refresh": document.body.dataset.refresh ?? "" };
   return fetch(url, { headers });
@@ -73,64 +73,96 @@ function setScroll(positions) {
 main.addEventListener("scrollend", () => history.replaceState({ scrolls: scrollPositions() }, ""), true);
 if (history.state?.scrolls) setScroll(history.state.scrolls);
 
-/** Replaces the main column by its current state. */
-async function refresh() {
+let running = Promise.resolve();
+let next = null;
+
+/** Replaces the main column by its current state, after a refresh that is under way. */
+function refresh() {
+  const start = () => {
+    [running, next] = [next, null];
+    return refreshNow();
+  };
+  return next ??= running.then(start, start);
+}
+
+async function refreshNow() {
   // The answer to a form is not the page of its address.
   if (!eventsUrl || isBusy()) return false;
-  const page = await loadPage(location.href);
+  const { href } = location;
+  const page = await loadPage(href);
   const fresh = page?.getElementById("main");
-  if (!fresh || isBusy() || fresh.innerHTML === shownHtml) return Boolean(fresh);
-  showMain(fresh);
+  if (!fresh || isBusy() || location.href !== href || fresh.innerHTML === shownHtml) return Boolean(fresh);
+  showMain(fresh, scrollPositions());
   return true;
 }
 
-/** Replaces the main column; keeps focus, scroll position and opened details. */
-function showMain(fresh) {
+/** Replaces the parts of an element that differ from a fresh one. */
+function patch(element, fresh) {
+  const [parts, freshParts] = [element, fresh].map((one) => [...one.childNodes]);
+  if (parts.length !== freshParts.length) return element.replaceChildren(...freshParts);
+  parts.forEach((part, index) => {
+    const other = freshParts[index];
+    if (part.isEqualNode(other)) return;
+    if (part.firstChild && part.cloneNode().isEqualNode(other.cloneNode())) patch(part, other);
+    else part.replaceWith(other);
+  });
+}
+
+/** Replaces the main column; keeps focus, selection and opened details. */
+function showMain(fresh, scrolls) {
   shownHtml = fresh.innerHTML;
   const focused = document.activeElement?.id;
   const open = new Map([...main.querySelectorAll("details[id]")].map((part) => [part.id, part.open]));
-  const selected = main.querySelectorAll(".select:checked");
-  const scrolls = scrollPositions();
-  main.replaceChildren(...fresh.childNodes);
+  const selected = [...main.querySelectorAll(".select:checked")];
+  prepare(fresh);
+  patch(main, fresh);
   for (const part of main.querySelectorAll("details[id]")) part.open = open.get(part.id) ?? part.open;
   setScroll(scrolls);
   for (const { id } of selected) byId(id)?.setAttribute("checked", "");
   if (focused) byId(focused)?.focus({ preventScroll: true });
-  prepare();
+  selectItems([]);
 }
 
-let filteredUrl = "";
-let filterCount = 0;
+/* Pages in place */
 
-/** Shows the page of a filter form, without loading the frame again. */
-async function showFiltered(form) {
-  form.ariaBusy = "true";
-  const url = `${form.action}?${new URLSearchParams(new FormData(form))}`;
-  const count = ++filterCount;
-  const page = await loadPage(url);
-  // A later filter replaces this one.
-  if (count !== filterCount) return;
-  if (!page?.getElementById("filter-text")) return location.assign(url);
-  history.pushState(null, "", url);
-  filteredUrl = location.href;
+/** Parts outside of the main column that differ between pages. */
+const FRAME_PARTS = ["#side", "[data-new]", "#theme-form [name=next]", "#done [name=next]"];
+
+async function showPage(href, signal) {
+  main.ariaBusy = "true";
+  const page = await loadPage(href);
+  if (signal.aborted) return;
+  main.ariaBusy = null;
+  const pairs = FRAME_PARTS.map((part) => [document, page].map((one) => one?.querySelector(part)));
+  if (page?.body.dataset.events !== eventsUrl || pairs.some((pair) => pair.filter(Boolean).length === 1)) {
+    return location.replace(href);
+  }
+  for (const [part, fresh] of pairs) part?.replaceWith(fresh);
   document.title = page.title;
   document.body.dataset.refresh = page.body.dataset.refresh;
-  for (const place of ["[data-new]", "#theme-form [name=next]", "#done [name=next]"]) {
-    const [old, fresh] = [document, page].map((one) => one.querySelector(place));
-    if (fresh) old?.replaceWith(fresh);
-  }
-  showMain(page.getElementById("main"));
-  announce(main.querySelector(".page-head .muted").textContent);
+  searchBox.value = searchBox.defaultValue = page.getElementById("q").defaultValue;
+  isSubmitted = false;
+  showError("");
+  showMain(page.getElementById("main"), history.state?.scrolls ?? []);
+  if (document.activeElement === document.body) (main.querySelector("[autofocus]") ?? main).focus();
+  announce(`${page.title} ${main.querySelector(".page-head .muted")?.textContent ?? ""}`);
 }
 
-addEventListener("popstate", () => {
-  if (filteredUrl && location.href.split("#")[0] !== filteredUrl) location.reload();
+// Browsers without this interface load each page.
+globalThis.navigation?.addEventListener("navigate", (event) => {
+  const { canIntercept, destination: { url }, signal } = event;
+  const isLoad = event.hashChange || event.formData || event.downloadRequest !== null || !/push|traverse/.test(event.navigationType);
+  if (!canIntercept || isLoad || !eventsUrl || !searchBox || hasUnsaved()) return;
+  if (!url.startsWith(location.origin + eventsUrl.replace(/events$/, ""))) return;
+  event.intercept({ focusReset: "manual", handler: () => showPage(url, signal) });
 });
-main.addEventListener("submit", (event) => {
-  const form = event.target;
-  if (form.dataset.autosubmit === undefined || form.method !== "get") return;
-  event.preventDefault();
-  showFiltered(form);
+main.addEventListener("change", ({ target }) => {
+  if (target.matches("form[data-autosubmit] select")) target.form.requestSubmit();
+});
+// Short URLs: a field without a value is left out.
+main.addEventListener("formdata", ({ target, formData }) => {
+  if (target.dataset.autosubmit === undefined) return;
+  for (const [name, value] of [...formData]) if (!value) formData.delete(name);
 });
 
 const FIRST_RETRY = 2000;
@@ -142,7 +174,6 @@ let hasMissed = false;
 const stale = byId("stale");
 let retryDelay = FIRST_RETRY;
 
-/** Says that the page is no longer live, and what to do. */
 async function showStale() {
   const response = await fetchPage(location.href).catch(() => null);
   if (!hasMissed) return;
@@ -210,10 +241,9 @@ const found = byId("found");
 let findRequest = null;
 let whenFound = null;
 
-/** Selects an option of the list of a combo box. */
 function selectOption(field, option) {
   option.parentElement.querySelector("[aria-selected=true]")?.setAttribute("aria-selected", "false");
-  option.setAttribute("aria-selected", "true");
+  option.ariaSelected = "true";
   option.scrollIntoView({ block: "nearest" });
   field.setAttribute("aria-activedescendant", option.id);
 }
@@ -279,10 +309,13 @@ if (palette) {
 
 let isSubmitted = false;
 addEventListener("submit", () => { isSubmitted = true; });
-addEventListener("beforeunload", (event) => {
+
+function hasUnsaved() {
   const texts = [...main.querySelectorAll("form[method=post]:has(textarea)")];
-  if (!isSubmitted && texts.some((form) => "unsaved" in form.dataset || hasChanges(form))) event.preventDefault();
-});
+  return !isSubmitted && texts.some((form) => "unsaved" in form.dataset || hasChanges(form));
+}
+
+addEventListener("beforeunload", (event) => { if (hasUnsaved()) event.preventDefault(); });
 
 /* Undo */
 
@@ -324,7 +357,6 @@ function showDone(message, change, label = "Undo", tone = "success") {
   announce(message);
 }
 
-/** Shows the notice of a change that a script made. */
 function noteChange(message, change) {
   keepChanges([...madeChanges().filter((other) => other !== change), change]);
   showDone(message, change);
@@ -419,6 +451,7 @@ async function moveCard(link, status, rank = "") {
   // The card is busy in its new place until the server has answered.
   const place = document.createComment("");
   card.replaceWith(place);
+  card.classList.remove("moved");
   card.ariaBusy = "true";
   const [side, other] = rank.split(" ");
   if (side) byId(other).closest(".card")[side](card);
@@ -442,7 +475,6 @@ async function moveCard(link, status, rank = "") {
 
 const STEPS = { ArrowUp: ["Up", "above", "before"], ArrowDown: ["Down", "below", "after"] };
 
-/** The label and the move of a card up or down. */
 function stepOf(link, key) {
   const [label, name, side] = STEPS[key];
   const other = moveOf(link).get(name);
@@ -455,12 +487,12 @@ function openMoveMenu(link) {
   showError("");
   const menu = document.createElement("div");
   menu.id = "move-menu";
-  menu.setAttribute("role", "menu");
-  menu.setAttribute("aria-label", `Move ${link.id} to …`);
+  menu.role = "menu";
+  menu.ariaLabel = `Move ${link.id} to …`;
   const addChoice = (role, content, move) => {
     const choice = document.createElement("button");
     choice.type = "button";
-    choice.setAttribute("role", role);
+    choice.role = role;
     choice.append(content);
     choice.addEventListener("click", () => {
       menu.hidePopover();
@@ -473,8 +505,8 @@ function openMoveMenu(link) {
     const label = column.querySelector(".status").cloneNode(true);
     const choice = addChoice("menuitemradio", label, () => moveCard(link, column.dataset.status));
     const isCurrent = column.contains(link);
-    choice.setAttribute("aria-checked", isCurrent);
-    if (isCurrent) choice.setAttribute("aria-current", "true");
+    choice.ariaChecked = isCurrent;
+    if (isCurrent) choice.ariaCurrent = "true";
   }
   for (const key in STEPS) {
     const step = stepOf(link, key);
@@ -604,8 +636,8 @@ const picks = document.createElement("ul");
 picks.id = "picks";
 picks.className = "menu picks";
 picks.popover = "manual";
-picks.setAttribute("role", "listbox");
-picks.setAttribute("aria-label", "Suggestions");
+picks.role = "listbox";
+picks.ariaLabel = "Suggestions";
 let picking = null;
 let pickTimer = 0;
 let pickNumber = 0;
@@ -636,21 +668,11 @@ async function openPicks(field) {
   const range = pickRange(field);
   const query = new URLSearchParams({ kind: field.dataset.pick, q: field.value.slice(...range).trim() });
   const response = await fetch(`${pickUrl}?${query}`).catch(() => null);
-  const choices = response?.ok && !response.redirected ? await response.json() : [];
+  const html = response?.ok && !response.redirected ? await response.text() : "";
   if (number !== pickNumber || document.activeElement !== field) return;
   closePicks();
-  if (!choices.length) return;
-  picks.replaceChildren(...choices.map(({ value, id, title }, index) => {
-    const option = document.createElement("li");
-    option.id = `picks-${index}`;
-    option.setAttribute("role", "option");
-    option.setAttribute("aria-selected", "false");
-    option.dataset.value = field.dataset.pick === "tag" && field.dataset.pickList === undefined ? title : value;
-    const parts = [document.createElement("bdi"), document.createElement("span")];
-    [parts[0].textContent, parts[1].textContent, parts[1].className] = [title, id, "id"];
-    option.append(...parts);
-    return option;
-  }));
+  picks.innerHTML = html;
+  if (!picks.firstChild) return;
   picking = field;
   setPick(field, "aria-expanded", "true");
   setPick(field, "aria-controls", "picks");
@@ -658,7 +680,7 @@ async function openPicks(field) {
   field.after(picks);
   picks.showPopover();
   placeMenu(picks, field);
-  announce(`Suggestions: ${choices.length}`);
+  announce(`Suggestions: ${picks.children.length}`);
 }
 
 function choosePick(option) {
@@ -666,7 +688,8 @@ function choosePick(option) {
   const [start, end] = pickRange(field);
   const isList = field.dataset.pickList !== undefined;
   const space = isList && start > 0 && field.value[start - 1] !== "\n" ? " " : "";
-  field.setRangeText(space + option.dataset.value, start, end, "end");
+  const value = isList || field.dataset.pick !== "tag" ? option.dataset.value : option.firstChild.textContent;
+  field.setRangeText(space + value, start, end, "end");
   closePicks();
   if (field.form?.dataset.autosubmit !== undefined) field.form.requestSubmit();
 }
@@ -744,7 +767,6 @@ async function saveField(opener, url, form, button, typed) {
 const ROW = ".card, .list tbody tr, .tree .row";
 let lastSelected = "";
 
-/** The rows or boxes outside of closed parts. */
 function shownParts(selector) {
   return [...main.querySelectorAll(selector)].filter((part) => part.checkVisibility());
 }
@@ -843,7 +865,7 @@ document.addEventListener("keydown", (event) => {
     const index = [...row.querySelectorAll("a, input")].indexOf(event.target);
     next?.querySelectorAll("a, input")[index]?.focus();
   } else if (event.key.startsWith("Arrow")) {
-    const start = card ?? (document.activeElement === document.body ? main.querySelector(".card > a") : null);
+    const start = card ?? (document.activeElement.contains(main) ? main.querySelector(".card > a") : null);
     if (!start) return;
     if (card) moveFocus(card, event.key);
     else start.focus();
@@ -855,30 +877,23 @@ document.addEventListener("keydown", (event) => {
 
 function preparePicks(part) {
   for (const field of pickUrl ? part.querySelectorAll("[data-pick]") : []) {
-    if (field.tagName === "INPUT") field.setAttribute("role", "combobox");
+    if (field.tagName === "INPUT") field.role = "combobox";
     setPick(field, "aria-autocomplete", "list");
     setPick(field, "aria-expanded", "false");
     field.autocomplete = "off";
   }
 }
 
-/** Prepares parts of the main column that scripts enhance. */
-function prepare() {
-  for (const card of main.querySelectorAll("[data-move] .card")) {
+/** Prepares parts of a main column that scripts enhance. */
+function prepare(part) {
+  for (const card of part.querySelectorAll("[data-move] .card")) {
     card.draggable = true;
     for (const link of card.querySelectorAll("a")) link.draggable = false;
   }
-  for (const button of main.querySelectorAll("[data-copy]")) button.hidden = false;
-  preparePicks(main);
-  selectItems([]);
-  for (const form of main.querySelectorAll("form[data-autosubmit]")) {
-    form.addEventListener("change", (event) => { if (event.target.matches("select")) form.requestSubmit(); });
-    // Short URLs: a field without a value is left out.
-    form.addEventListener("formdata", (event) => {
-      for (const [name, value] of [...event.formData]) if (!value) event.formData.delete(name);
-    });
-  }
+  for (const button of part.querySelectorAll("[data-copy]")) button.hidden = false;
+  preparePicks(part);
 }
 
-prepare();
+prepare(main);
+selectItems([]);
 connect();

@@ -4,9 +4,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::response::{IntoResponse, Response};
+use askama::Template;
+use axum::Router;
+use axum::response::Response;
 use axum::routing::get;
-use axum::{Json, Router};
 use reqlore_domain::backlog::reference::ParsedReference;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::bounded_types::truncate_echo;
@@ -14,11 +15,11 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::name_form::fold_name;
 use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
 use reqlore_domain::records::answers::search::SearchResult;
-use serde::Serialize;
 use serde_json::json;
 
 use crate::config::WebConfig;
 use crate::form_fields::join_list;
+use crate::page::render;
 use crate::page_error::PageError;
 use crate::routes::find::is_named;
 use crate::session::PageSession;
@@ -35,8 +36,13 @@ pub(super) fn routes() -> Router<Arc<WebConfig>> {
     Router::new().route("/p/{project}/pick", get(suggest_values))
 }
 
+#[derive(Template)]
+#[template(path = "pick.html")]
+struct Suggestions {
+    choices: Vec<Choice>,
+}
+
 /// A suggestion: the text for the field, and what users see.
-#[derive(Serialize)]
 struct Choice {
     value: String,
     id: String,
@@ -89,7 +95,7 @@ async fn suggest_values(session: PageSession) -> Result<Response, PageError> {
             hits.iter().take(MAX_CHOICES).map(choice).collect()
         }
     };
-    Ok(Json(choices).into_response())
+    render(&Suggestions { choices })
 }
 
 /// The values that contain a text: those that begin with it first, then by the number of uses.
@@ -239,8 +245,8 @@ mod tests {
 
     async fn picked(query: &str) -> Vec<String> {
         let page = client().get(&format!("/p/default/pick?{query}")).await;
-        let choices: Vec<Value> = serde_json::from_str(&page.body).unwrap();
-        choices.iter().map(|choice| choice["value"].as_str().unwrap().to_owned()).collect()
+        let values = page.body.split("data-value=\"").skip(1);
+        values.map(|part| part.split('"').next().unwrap().replace("&#34;", "\"")).collect()
     }
 
     #[tokio::test]
