@@ -100,7 +100,7 @@ stage.test('page_of_another_site_cannot_act', { user: 'ann', expected: /./ }, as
     match(frame.url(), /^chrome-error:/);
     const [answer] = await Promise.all([
       page.waitForResponse(/\/signout$/),
-      arrive(page, /\/signout$/),
+      page.waitForURL(/\/signout$/),
       page.evaluate(() => document.forms[0].submit()),
     ]);
     same(answer.status(), 403);
