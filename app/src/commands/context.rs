@@ -55,7 +55,8 @@ pub(crate) fn run(config: &AppConfig, options: &ContextOptions) -> Result<u8> {
         files.extend(changed_files(&config.root, range)?);
     }
     let task = task.join(" ");
-    if task.is_empty() && items.is_empty() && files.is_empty() {
+    let has_task = !task.trim().is_empty();
+    if options.git.is_some() && !has_task && items.is_empty() && files.is_empty() {
         return print("No file was changed.\n");
     }
     if files.len() > MAX_FILES {
@@ -64,7 +65,7 @@ pub(crate) fn run(config: &AppConfig, options: &ContextOptions) -> Result<u8> {
     }
     let mut arguments =
         json!({ "items": items, "files": files, "kinds": kinds, "max_tokens": max_tokens });
-    if !task.is_empty() {
+    if has_task {
         arguments["task"] = json!(task);
     }
     let client = ToolClient::open(config, &options.project, ClientPurpose::Read)?;

@@ -293,7 +293,10 @@ impl LinkReader<'_> {
 
     /// The documents with these ids, with one lookup for each kind. Leaves out an id that no
     /// document or several documents have.
-    async fn targets(self, ids: impl Iterator<Item = String>) -> Result<HashMap<String, LinkNode>> {
+    pub(crate) async fn targets(
+        self,
+        ids: impl Iterator<Item = String>,
+    ) -> Result<HashMap<String, LinkNode>> {
         let mut ids_by_kind: HashMap<DocumentKind, Vec<String>> = HashMap::new();
         for id in ids {
             let reference = Reference::parse(&id);

@@ -1,13 +1,12 @@
 //! `ixchel_context`.
 
 use async_trait::async_trait;
-use reqlore_domain::error::{Error, Result};
-use reqlore_domain::front_matter;
+use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::answers::document_label::DocumentLabel;
 use reqlore_domain::records::answers::links::LinkEntry;
-use reqlore_domain::sections::Section;
+use reqlore_domain::task_context::sentences::sentence_ends;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -16,10 +15,10 @@ use super::entity_request::{EntityId, find_address};
 use super::{CutReport, Repo};
 use crate::addresses::links::{LinkNode, OutgoingLink};
 use crate::answers::answer::{Answer, ToolAnswer, serialization_error, whole_advice};
-use crate::answers::shortened_text::text_borders;
 use crate::answers::show_keys::{EntryKeys, ShowKeys};
 use crate::context::ToolContext;
-use crate::documents::{document_text, get_one};
+use crate::documents::get_one;
+use crate::task_context::candidate_texts::{body_text, removed_error};
 use crate::tools::tool::{Tool, ToolRequest, read_tool};
 
 pub(crate) struct ContextTool;
@@ -153,13 +152,14 @@ async fn read_body(
     project: &ProjectKey,
     node: &LinkNode,
 ) -> Result<String, String> {
-    let removed = || format!("{}: it was just removed; try again", node.meta.id);
+    let index = node.part.as_ref().map(|part| &*part.index);
     let document = get_one(&*context.ports.documents, project, &node.meta.id).await;
-    let document = document.map_err(|error| Error::from(error).message)?.ok_or_else(removed)?;
-    let text = document_text(&document).map_err(|error| error.message)?;
-    let Some(part) = &node.part else { return Ok(front_matter::body(text).to_owned()) };
-    let section = Section::parse(text);
-    section.find(&part.index).map(|found| section.text(found)).ok_or_else(removed)
+    let body = match document {
+        Ok(Some(document)) => body_text(&document, index),
+        Ok(None) => Err(removed_error(&node.meta.id)),
+        Err(error) => Err(error.into()),
+    };
+    body.map_err(|error| error.message)
 }
 
 /// An item of the context.
@@ -222,7 +222,7 @@ impl ContextAnswer {
             if item.text().is_empty() {
                 continue;
             }
-            for end in text_borders(item.text()) {
+            for end in sentence_ends(item.text()) {
                 let part = ContextPart::Body { entry, end };
                 if entry == 0 && end <= FIRST_BYTES { parts.push(part) } else { rest.push(part) }
             }

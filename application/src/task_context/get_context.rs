@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use reqlore_domain::bounded_types::{BoundedInt, BoundedString};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::ToolSpec;
+use reqlore_domain::records::answers::claims::ClaimView;
 use reqlore_domain::records::answers::document_label::{DocumentLabel, SECTION_REQUIREMENT};
 use reqlore_domain::task_context::words::path_words;
 use reqlore_domain::task_context::{ContextCandidates, ShownEntry, TaskContext, choose_entries};
@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::always_rules::{AlwaysRules, always_rules};
 use super::found_texts::{FoundTexts, TextSearch};
 use super::linked_texts::NamedTexts;
 use crate::addresses::address::{Address, AddressSpace};
@@ -55,6 +56,13 @@ struct Arguments {
     max_tokens: Option<BoundedInt<200, 20_000>>,
 }
 
+impl Arguments {
+    /// `None` for a blank one.
+    fn task(&self) -> Option<&str> {
+        self.task.as_ref().map(BoundedString::as_str).filter(|task| !task.trim().is_empty())
+    }
+}
+
 // The data of a context.
 #[derive(Serialize, JsonSchema)]
 struct ContextData<'a> {
@@ -79,6 +87,8 @@ struct EntryData<'a> {
     /// Of a link.
     #[serde(skip_serializing_if = "Option::is_none")]
     relation: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    claim: Option<&'a ClaimView>,
     #[serde(skip_serializing_if = "str::is_empty")]
     version: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -101,20 +111,21 @@ impl Tool for GetContext {
         let ToolRequest { context, call, .. } = request;
         let (caller, project) = (&call.caller, &call.caller.project);
         check_arguments(&arguments)?;
-        let Arguments { task, items, files, kinds, max_tokens } = arguments;
+        let task = arguments.task();
+        let Arguments { items, files, kinds, max_tokens, .. } = &arguments;
         let max_tokens = max_tokens.map_or(DEFAULT_TOKENS, BoundedInt::get);
         let max_bytes = max_tokens * BYTES_PER_TOKEN;
-        let types = parse_entity_types(&kinds)?;
+        let types = parse_entity_types(kinds)?;
         let is_wanted = |kind: &str| types.is_empty() || is_of_types(kind, &types);
         let space = AddressSpace::of_caller(context, caller).await?;
         let mut addresses: Vec<Address> = Vec::new();
-        for item in &items {
+        for item in items {
             let address = space.resolve_folded(item.as_str(), "items").await?;
             if !addresses.iter().any(|other| other.target.id() == address.target.id()) {
                 addresses.push(address);
             }
         }
-        let named = NamedTexts::read(context, &addresses, max_bytes, &is_wanted).await?;
+        let mut named = NamedTexts::read(context, &addresses, max_bytes, &is_wanted).await?;
         let mut enabled = LinkReader { ports: &context.ports, project }.kinds();
         let (wanted, item_kinds) = query_kinds(&types);
         enabled.retain(|kind| wanted.is_empty() || wanted.contains(kind));
@@ -127,36 +138,26 @@ impl Tool for GetContext {
             limit: (max_tokens / TOKENS_PER_CANDIDATE).clamp(MIN_CANDIDATES, MAX_CANDIDATES),
             max_bytes,
         };
-        let mut known = named.ids;
-        let mut rules = Vec::new();
-        if context.ports.settings.toolsets.contains(&Toolset::Sections) {
-            let always = &context.ports.schema(project).await?.always;
-            rules = search.rules(always, &known).await?;
-            rules.retain(|rule| is_wanted(&rule.label.kind));
-            known.extend(rules.iter().map(|rule| rule.label.id.clone()));
-        }
-        let task = task.as_ref().map(BoundedString::as_str);
+        let mut known = std::mem::take(&mut named.ids);
+        let AlwaysRules { entries: mut rules, problems } =
+            always_rules(&context.ports, project, max_bytes).await?;
+        rules.retain(|rule| is_wanted(&rule.label.kind) && known.insert(rule.label.id.clone()));
         let path_words = path_words(files.iter().map(BoundedString::as_str));
         let found = search.find(task, path_words.as_deref(), &known).await?;
-        let FoundTexts { mut entries, unread, is_uncertain, pending_note } = found;
-        entries.retain(|entry| is_wanted(&entry.label.kind));
+        let FoundTexts { entries: mut found, is_weak, pending_note } = found;
+        found.retain(|entry| is_wanted(&entry.label.kind));
         let is_story = matches!(&addresses[..], [one] if one.target.kind() == "user_story");
-        let candidates = ContextCandidates {
-            named: named.named,
-            linked: named.linked,
-            ended: named.ended,
-            rules,
-            found: entries,
-            unread,
-            is_story,
-            is_uncertain,
-        };
-        // With the separator and the word before the note.
-        let note_bytes = pending_note.as_ref().map_or(0, |note| note.len() + 8);
+        let NamedTexts { named, linked, ended, .. } = named;
+        let candidates =
+            ContextCandidates { named, linked, rules, found, ended, is_story, is_weak };
+        let mut notes: Vec<String> = pending_note.into_iter().collect();
+        notes.extend(problem_note(&problems));
+        // With the separator and the word before a note.
+        let note_bytes: usize = notes.iter().map(|note| note.len() + 8).sum();
         let chosen = choose_entries(candidates, max_bytes - note_bytes);
         let is_empty = chosen.entries.is_empty();
         let mut answer = ToolAnswer::new(ContextAnswer(chosen));
-        answer.add_notes(pending_note);
+        answer.add_notes(notes);
         if is_empty {
             let kinds = &search.document_kinds;
             let excluded = "No text matches the task or the paths.";
@@ -167,12 +168,12 @@ impl Tool for GetContext {
 }
 
 fn check_arguments(arguments: &Arguments) -> Result<()> {
-    let Arguments { task, items, files, kinds, .. } = arguments;
+    let Arguments { items, files, kinds, .. } = arguments;
     let fail = |field: &str, problem: String| {
         let message = format!("Invalid arguments. {field}: {problem}.");
         Err(Error::new(ErrorKind::InvalidArgument, message).field(field))
     };
-    if task.is_none() && items.is_empty() && files.is_empty() {
+    if arguments.task().is_none() && items.is_empty() && files.is_empty() {
         return fail("task", "missing; pass task, items or files".to_owned());
     }
     for (field, count, limit) in [
@@ -185,6 +186,16 @@ fn check_arguments(arguments: &Arguments) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The first problem of the sections whose rules always hold.
+fn problem_note(problems: &[String]) -> Option<String> {
+    let (first, rest) = problems.split_first()?;
+    let more = match rest.len() {
+        0 => String::new(),
+        count => format!("; {count} more, see `reqlore check`"),
+    };
+    Some(format!("{first}{more}."))
 }
 
 fn is_of_types(kind: &str, types: &[EntityType]) -> bool {
@@ -213,6 +224,7 @@ impl Answer for ContextAnswer {
             label: &one.entry.label,
             reason: one.entry.reason.name(),
             relation: one.entry.relation.as_deref(),
+            claim: one.entry.claim.as_ref(),
             version: &one.entry.version,
             text: one.text(),
         });

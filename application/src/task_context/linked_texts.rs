@@ -4,16 +4,19 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use reqlore_domain::backlog::story_waits::StoryWaits;
 use reqlore_domain::backlog::{ItemKind, MENTIONS, Reference, inverse_relation};
 use reqlore_domain::document::{DocumentKind, DocumentMeta};
 use reqlore_domain::error::Result;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::answers::document_label::DocumentLabel;
+use reqlore_domain::records::schema::RecordSchema;
 use reqlore_domain::task_context::{ContextEntry, EntryReason};
 
-use super::candidate_texts::{Candidate, read_texts, unread_entry};
+use super::candidate_texts::{Candidate, read_texts};
 use crate::addresses::address::{Address, AddressTarget};
 use crate::addresses::links::{IncomingLink, LinkReader, OutgoingLink};
+use crate::backlog::claims::LiveClaims;
 use crate::backlog::item_lookup::{BacklogReader, item_meta, sort_items};
 use crate::context::ToolContext;
 
@@ -31,6 +34,8 @@ pub(super) struct NamedTexts {
     pub(super) ended: Vec<ContextEntry>,
     /// The IDs of all candidates.
     pub(super) ids: HashSet<String>,
+    claims: LiveClaims,
+    schema: Arc<RecordSchema>,
 }
 
 impl NamedTexts {
@@ -44,35 +49,43 @@ impl NamedTexts {
     ) -> Result<Self> {
         let mut texts = Self::default();
         texts.ids.extend(addresses.iter().map(|address| address.target.id().into_owned()));
+        let is_item = |address: &&Address| matches!(address.target, AddressTarget::Item(_));
+        if let Some(Address { project, .. }) = addresses.iter().find(is_item) {
+            texts.claims = LiveClaims::read(&context.ports, project).await;
+            texts.schema = context.ports.schema(project).await?;
+        }
         for address in addresses {
             let text = address.read_text(context).await?;
             let label = address.read_label(context).await?;
-            let mut entry = unread_entry(label, EntryReason::Named, None);
+            let mut entry = ContextEntry::new(label, EntryReason::Named);
             entry.version = text.version;
             entry.set_text(&text.body, max_bytes);
+            if let AddressTarget::Item(meta) = &address.target {
+                entry.claim = texts.claims.view(meta, &texts.schema);
+            }
             texts.named.push(entry);
         }
         for address in addresses {
-            let surroundings = Surroundings::read(context, address).await?;
             let project = &address.project;
+            let surroundings = Surroundings::read(context, address, &texts.schema).await?;
             let Surroundings { parents, mut children, mut links } = surroundings;
-            for parent in parents {
-                texts.add_label(parent);
+            for (label, meta) in parents {
+                // A context has the title of a parent only.
+                if texts.ids.insert(label.id.clone()) {
+                    let claim = texts.claims.view(&meta, &texts.schema);
+                    let entry = ContextEntry::new(label, EntryReason::Parent);
+                    texts.named.push(ContextEntry { claim, is_partial: false, ..entry });
+                }
             }
             children.retain(|child| is_wanted(&child.entry.label.kind));
             links.retain(|link| is_wanted(&link.entry.label.kind));
+            let reader = LinkReader { ports: &context.ports, project };
+            let successors = successors(reader, children.iter().chain(&links)).await?;
             texts.add(context, project, children, max_bytes, true).await;
             texts.add(context, project, links, max_bytes, false).await;
+            texts.add(context, project, successors, max_bytes, false).await;
         }
         Ok(texts)
-    }
-
-    /// Adds a parent, of which a context has the title only.
-    fn add_label(&mut self, label: DocumentLabel) {
-        if self.ids.insert(label.id.clone()) {
-            let entry = unread_entry(label, EntryReason::Parent, None);
-            self.named.push(ContextEntry { is_partial: false, ..entry });
-        }
     }
 
     async fn add(
@@ -84,8 +97,10 @@ impl NamedTexts {
         is_child: bool,
     ) {
         candidates.retain(|candidate| self.ids.insert(candidate.entry.label.id.clone()));
-        let (entries, _) = read_texts(context, project, candidates, max_bytes).await;
-        for entry in entries {
+        for Candidate { entry, meta, .. } in &mut candidates {
+            entry.claim = meta.as_ref().and_then(|meta| self.claims.view(meta, &self.schema));
+        }
+        for entry in read_texts(context, project, candidates, max_bytes).await {
             let list = match is_child {
                 _ if entry.label.stale.is_some() => &mut self.ended,
                 true => &mut self.named,
@@ -96,17 +111,36 @@ impl NamedTexts {
     }
 }
 
+/// The valid records that supersede candidates.
+async fn successors(
+    reader: LinkReader<'_>,
+    candidates: impl Iterator<Item = &Candidate>,
+) -> Result<Vec<Candidate>> {
+    let mut ended = Vec::new();
+    for Candidate { entry: ContextEntry { label, .. }, .. } in candidates {
+        ended.extend(label.superseded_by.clone().map(|successor| (successor, &label.id)));
+    }
+    let nodes = reader.targets(ended.iter().map(|(successor, _)| successor.clone())).await?;
+    let mut successors = Vec::new();
+    for (successor, id) in &ended {
+        let relation = Some(format!("supersedes {id}"));
+        let node = nodes.get(successor);
+        successors.extend(node.map(|node| Candidate::of_node(node, EntryReason::Link, relation)));
+    }
+    Ok(successors)
+}
+
 /// The documents around a named one.
 struct Surroundings {
     /// The nearest first.
-    parents: Vec<DocumentLabel>,
+    parents: Vec<(DocumentLabel, Arc<DocumentMeta>)>,
     children: Vec<Candidate>,
     /// Criteria, then other links, mentions last.
     links: Vec<Candidate>,
 }
 
 impl Surroundings {
-    async fn read(context: &ToolContext, address: &Address) -> Result<Self> {
+    async fn read(context: &ToolContext, address: &Address, schema: &RecordSchema) -> Result<Self> {
         let own_id = address.target.id().into_owned();
         let backlog = BacklogReader { ports: &context.ports, project: &address.project };
         let item = match &address.target {
@@ -130,18 +164,21 @@ impl Surroundings {
                 None => links.add_incoming(&own_id, &link),
             }
         }
-        let kind = item.map(|item| item.kind);
-        if kind == Some(ItemKind::UserStory) {
-            links.add_requirements(backlog, own, &children).await?;
-        }
-        if let (Some(ItemKind::Requirement), Some(story)) = (kind, parent) {
-            criteria = backlog.children(story, ItemKind::AcceptanceCriteria).await?;
+        let reader = LinkReader { ports: backlog.ports, project: backlog.project };
+        match (&address.target, item.map(|item| item.kind), parent) {
+            (AddressTarget::Item(story), Some(ItemKind::UserStory), _) => {
+                links.add_requirements(reader, own, &children).await?;
+                links.add_awaited(backlog, story, &children, schema).await?;
+            }
+            (_, Some(ItemKind::Requirement), Some(story)) => {
+                criteria = backlog.children(story, ItemKind::AcceptanceCriteria).await?;
+            }
+            _ => {}
         }
         for list in [&mut children, &mut criteria] {
             sort_items(list);
             list.truncate(MAX_CHILDREN);
         }
-        let reader = LinkReader { ports: backlog.ports, project: backlog.project };
         let mut all = Vec::new();
         for node in reader.nodes(&criteria).await? {
             all.push(Candidate::of_node(&node, EntryReason::Criterion, None));
@@ -161,14 +198,14 @@ impl Surroundings {
 async fn read_parents(
     backlog: BacklogReader<'_>,
     mut parent: Option<Reference>,
-) -> Vec<DocumentLabel> {
-    let mut labels = Vec::new();
+) -> Vec<(DocumentLabel, Arc<DocumentMeta>)> {
+    let mut parents = Vec::new();
     while let Some(reference) = parent {
         let Ok(meta) = backlog.find_item(reference).await else { break };
-        labels.push(DocumentLabel::from_meta(&meta, reference.to_string()));
         parent = item_meta(&meta).and_then(|item| item.parent);
+        parents.push((DocumentLabel::from_meta(&meta, reference.to_string()), meta));
     }
-    labels
+    parents
 }
 
 /// The links of a named item and of its requirements.
@@ -208,11 +245,10 @@ impl LinkList {
     /// Adds the links of a story's requirements to documents outside of the story.
     async fn add_requirements(
         &mut self,
-        backlog: BacklogReader<'_>,
+        reader: LinkReader<'_>,
         story: Option<Reference>,
         children: &[Arc<DocumentMeta>],
     ) -> Result<()> {
-        let reader = LinkReader { ports: backlog.ports, project: backlog.project };
         let is_inside = |meta: &DocumentMeta| {
             item_meta(meta).is_some_and(|item| item.reference == story || item.parent == story)
         };
@@ -238,6 +274,41 @@ impl LinkList {
                 let target = target.map_or_else(String::new, |(_, target)| target.to_string());
                 self.add_incoming(&target, &link);
             }
+        }
+        Ok(())
+    }
+
+    /// Adds the stories that a story waits for by its requirements, whose links are in the list.
+    async fn add_awaited(
+        &mut self,
+        backlog: BacklogReader<'_>,
+        story: &Arc<DocumentMeta>,
+        children: &[Arc<DocumentMeta>],
+        schema: &RecordSchema,
+    ) -> Result<()> {
+        let mut metas: Vec<Arc<DocumentMeta>> = children.to_vec();
+        metas.extend(self.near.iter().filter_map(|candidate| candidate.meta.clone()));
+        let requirements = metas.iter().filter_map(|meta| item_meta(meta));
+        let parents = requirements.filter_map(|item| item.parent);
+        let mut stories: Vec<_> =
+            parents.filter(|parent| parent.kind == ItemKind::UserStory).collect();
+        stories.sort_unstable();
+        stories.dedup();
+        metas.push(Arc::clone(story));
+        metas.extend(backlog.find_items(&stories).await?.into_iter().flatten());
+        let waits = StoryWaits::of_items(metas.iter().filter_map(|meta| item_meta(meta)), schema);
+        let own = item_meta(story).and_then(|item| item.reference);
+        let awaited: Vec<Reference> =
+            own.into_iter().flat_map(|own| waits.waits_for(own)).collect();
+        let is_awaited = |meta: &Arc<DocumentMeta>| {
+            item_meta(meta).and_then(|item| item.reference).is_some_and(|it| awaited.contains(&it))
+        };
+        metas.retain(is_awaited);
+        let reader = LinkReader { ports: backlog.ports, project: backlog.project };
+        let id = own.map_or_else(String::new, |own| own.to_string());
+        for node in reader.nodes(&metas).await? {
+            let relation = Some(format!("needed by {id}"));
+            self.near.push(Candidate::of_node(&node, EntryReason::Link, relation));
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! `get_context`: the smallest set of stored texts for a task, items or changed files.
 
-mod candidate_texts;
+pub(crate) mod always_rules;
+pub(crate) mod candidate_texts;
 mod found_texts;
 pub(crate) mod get_context;
 mod linked_texts;

@@ -62,6 +62,7 @@ async fn context_of_a_story_has_everything_around_it() {
     let answer = testing.call(TOOL, json!({ "items": ["us-1"] })).await.unwrap();
     let expected = [
         "US-001",
+        "US-002",
         "EP-001",
         "REQ-001",
         "REQ-002",
@@ -85,6 +86,7 @@ async fn context_of_a_story_has_everything_around_it() {
     assert_eq!(find(data, "AC-001")["reason"], "criterion");
     assert_eq!(find(data, "REQ-001")["relation"], "in US-001");
     assert_eq!(find(data, "REQ-003")["relation"], "needed by REQ-002");
+    assert_eq!(find(data, "US-002")["relation"], "needed by US-001");
     assert_eq!(find(data, "dec-aaaaaa")["relation"], "affects US-001");
     assert_eq!(find(data, "dec-bbbbbb")["text"], "Addresses are checked.");
     assert!(find(data, "REQ-002")["version"].as_str().unwrap().len() == 16);
@@ -95,6 +97,32 @@ async fn context_of_a_story_has_everything_around_it() {
     assert!(lines[1].starts_with("dec-cccccc (affects US-001; decision, accepted, superseded by"));
     let again = testing.text(TOOL, json!({ "items": ["US-001"] })).await;
     assert_eq!(again, answer.text);
+}
+
+#[tokio::test]
+async fn context_of_an_item_has_the_successor_of_a_superseded_decision() {
+    let testing = shop().await;
+    let text = "---\nid: dec-dddddd\ntype: decision\ntitle: New\nstatus: accepted\nsupersedes: \
+                [dec-aaaaaa]\n---\nGuests have an account.\n";
+    testing.write_entity("decisions/dec-dddddd", text.to_owned()).await;
+    let answer = testing.call(TOOL, json!({ "items": ["US-001"] })).await.unwrap();
+    assert_eq!(find(&answer.data, "dec-dddddd")["relation"], "supersedes dec-aaaaaa");
+    assert_eq!(find(&answer.data, "dec-aaaaaa")["stale"], "superseded by dec-dddddd");
+    let position = |id: &str| ids(&answer.data).iter().position(|one| *one == id);
+    assert!(position("dec-dddddd") < position("dec-aaaaaa"), "{}", answer.text);
+}
+
+#[tokio::test]
+async fn context_shows_who_holds_a_story() {
+    let testing = shop().await;
+    let claimed = testing.data("claim_item", json!({ "id": "US-001" })).await;
+    let until = claimed["until"].as_str().unwrap();
+    for items in [["US-001"], ["EP-001"], ["REQ-001"]] {
+        let answer = testing.call(TOOL, json!({ "items": items })).await.unwrap();
+        assert_eq!(find(&answer.data, "US-001")["claim"]["until"], until, "{items:?}");
+        let text = format!("; claimed by tester until {until}");
+        assert_eq!(answer.text.matches(&text).count(), 1, "{}", answer.text);
+    }
 }
 
 #[tokio::test]
@@ -118,8 +146,13 @@ async fn context_of_an_unknown_subject_is_uncertain() {
     let testing = shop().await;
     let data = testing.data(TOOL, json!({ "task": "quokka" })).await;
     assert_eq!((&data["uncertain"], &data["entries"]), (&json!(true), &json!([])));
-    let data = testing.data(TOOL, json!({ "items": ["EP-001"] })).await;
-    assert_eq!(data["uncertain"], false);
+    let named = json!({ "items": ["EP-001"], "task": "quokka" });
+    for certain in [named, json!({ "files": ["src/quokka.rs"] })] {
+        let data = testing.data(TOOL, certain).await;
+        assert_eq!(data["uncertain"], false);
+    }
+    let error = testing.error(TOOL, json!({ "task": " " })).await;
+    assert_eq!(error.field.as_deref(), Some("task"));
     let text = TestApplication::new().text(TOOL, json!({ "task": "pay" })).await;
     assert!(text.contains("Note: This project has no"), "{text}");
 }
@@ -142,6 +175,8 @@ async fn context_has_the_rules_that_always_hold() {
     assert_eq!(find(data, "general:1")["reason"], "rule");
     assert_eq!(find(data, "general:1")["title"], "Every page SHALL load fast.");
     assert!(answer.text.contains("## Rules (rule)\ngeneral:1: Every page SHALL load fast.\n"));
+    let note = "Note: [context] always: section \"missing\" does not exist.";
+    assert!(answer.text.ends_with(note), "{}", answer.text);
     let data = testing.data(TOOL, json!({ "task": "carrier", "kinds": ["requirements"] })).await;
     assert_eq!(ids(&data), ["REQ-002", "REQ-003"]);
     // Found rules are titled by their text.

@@ -13,12 +13,13 @@ pub mod words;
 use std::collections::BTreeMap;
 
 use crate::bounded_types::{named_enum, serialize_by_name};
+use crate::records::answers::claims::ClaimView;
 use crate::records::answers::document_label::DocumentLabel;
-use crate::search::truncate_text;
 
 pub use budget::choose_entries;
 
-/// Shares of the budget and of the score, in one place because they are tuned together.
+/// Shares of the budget and of the score, in one place because they are tuned together by
+/// benches/context.
 pub mod weights {
     /// Of the rules that always hold, of the whole budget.
     pub const ALWAYS_SHARE: f64 = 0.15;
@@ -26,22 +27,15 @@ pub mod weights {
     pub const LINKED_SHARE: f64 = 0.5;
     /// Of the texts of named items, if a search follows.
     pub const NAMED_TEXT_SHARE: f64 = 0.5;
+    /// Of the titles that a search found, which come before their texts, of the rest.
+    pub const FOUND_TITLES_SHARE: f64 = 0.35;
     /// Of one text that a search found, of the whole budget.
     pub const FOUND_TEXT_SHARE: f64 = 0.25;
-    /// Of everything that a search found, if no hit is convincing, in bytes.
-    pub const UNCERTAIN_BYTES: usize = 800;
+    /// Entries of a search without a convincing hit, as titles.
+    pub const MAX_WEAK_ENTRIES: usize = 3;
     /// The words of changed paths, in comparison with those of the task.
     pub const PATH_WEIGHT: f32 = 0.3;
-    /// Words of changed paths in one text, which are convincing without a task.
-    pub const MIN_PATH_WORDS: usize = 2;
-    /// The mean of the best scores of the same epic or section.
-    pub const GROUP_WEIGHT: f32 = 0.3;
-    /// The number of these scores.
-    pub const GROUP_SCORES: usize = 3;
 }
-
-/// The text after a sentence that decides about its end.
-const LOOK_AHEAD_BYTES: usize = 4_096;
 
 named_enum! {
     /// The reason why a context has an entry.
@@ -66,6 +60,8 @@ pub struct ContextEntry {
     pub reason: EntryReason,
     /// Of a link, such as `affects US-001`.
     pub relation: Option<String>,
+    /// The live claim of a story.
+    pub claim: Option<ClaimView>,
     /// Of the document that holds the text.
     pub version: String,
     /// Markdown; may be empty.
@@ -75,18 +71,17 @@ pub struct ContextEntry {
 }
 
 impl ContextEntry {
+    /// An entry whose text is not read.
+    pub fn new(label: DocumentLabel, reason: EntryReason) -> Self {
+        let (version, text) = (String::new(), String::new());
+        Self { label, reason, relation: None, claim: None, version, text, is_partial: true }
+    }
+
     /// Sets the text, at most its first sentences of `max_bytes`.
     pub fn set_text(&mut self, text: &str, max_bytes: usize) {
         let text = text.trim();
-        text.clone_into(&mut self.text);
-        self.is_partial = text.len() > max_bytes;
-        if self.is_partial {
-            // The text after the limit decides if a sentence ends before it.
-            let known = truncate_text(text, max_bytes + LOOK_AHEAD_BYTES);
-            let mut ends = sentences::sentence_ends(known).into_iter();
-            let last = ends.rfind(|end| *end <= max_bytes && *end < known.len());
-            self.text.truncate(last.unwrap_or_default());
-        }
+        sentences::first_sentences(text, max_bytes).clone_into(&mut self.text);
+        self.is_partial = self.text.len() < text.len();
     }
 }
 
@@ -103,23 +98,23 @@ pub struct ContextCandidates {
     pub found: Vec<ContextEntry>,
     /// No longer valid, and not named.
     pub ended: Vec<ContextEntry>,
-    /// Candidates by kind whose texts were not read, because the others fill the budget.
-    pub unread: BTreeMap<String, usize>,
     /// True if the only named item is a user story.
     pub is_story: bool,
     /// True if a search ran and no hit is convincing.
-    pub is_uncertain: bool,
+    pub is_weak: bool,
 }
 
 /// The chosen entries.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct TaskContext {
     /// In the order of the choice.
     pub entries: Vec<ShownEntry>,
     /// Number of entries by kind that do not fit.
     pub omitted: BTreeMap<String, usize>,
+    /// True if no item is named and no hit is convincing.
     pub is_uncertain: bool,
-    headings: Vec<render::EntryGroup>,
+    /// By kind, the reason that its heading names.
+    reasons: BTreeMap<String, EntryReason>,
 }
 
 /// An entry with the part of its text that is shown.
@@ -128,8 +123,8 @@ pub struct ShownEntry {
     pub entry: ContextEntry,
     /// The end of the shown text, which is the end of a sentence.
     pub end: usize,
-    /// Position of its group among the headings.
-    group: usize,
+    /// True if it is no longer valid and not named.
+    is_ended: bool,
 }
 
 impl ShownEntry {

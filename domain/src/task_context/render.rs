@@ -2,10 +2,11 @@
 //!
 //! Stored texts are indented, so that none of their lines looks like an entry or a heading.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{ContextEntry, EntryReason, TaskContext};
+use super::{ContextEntry, EntryReason, ShownEntry, TaskContext};
 use crate::bounded_types::{truncate_echo, truncate_title};
+use crate::records::answers::claims::ClaimView;
 use crate::records::answers::document_label::SECTION_REQUIREMENT;
 use crate::records::answers::entry_line::EntryLine;
 use crate::records::kinds::KINDS;
@@ -18,49 +19,49 @@ const MAX_OMITTED_BYTES: usize = 160;
 /// After a text of which more is stored.
 const CUT_MARK: &str = " …";
 
-/// The entries of one kind, or those that are no longer valid.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct EntryGroup {
-    /// `None` for entries that are no longer valid.
-    pub(super) kind: Option<String>,
-    /// The most common reason, which the lines of these entries leave out.
-    pub(super) reason: EntryReason,
-}
+/// By kind, the reason that its heading names and its lines leave out.
+type EntryReasons = BTreeMap<String, EntryReason>;
 
-impl EntryGroup {
-    /// The lines before the entries.
-    pub(super) fn heading(&self) -> String {
-        let Some(kind) = &self.kind else { return "\n## No longer valid\n".to_owned() };
-        let words = kind_words(kind, 2);
-        let mut letters = words.chars();
-        let first = letters.next().into_iter().flat_map(char::to_uppercase);
-        let title: String = first.chain(letters).collect();
-        match self.reason {
-            // Each of its lines names the relation.
-            EntryReason::Link => format!("\n## {title}\n"),
-            reason => format!("\n## {title} ({})\n", reason.name()),
-        }
+/// The lines before the entries of one kind, or before those that are no longer valid.
+pub(super) fn heading(first: &ShownEntry, reasons: &EntryReasons) -> String {
+    if first.is_ended {
+        return "\n## No longer valid\n".to_owned();
+    }
+    let kind = &first.entry.label.kind;
+    let words = kind_words(kind, 2);
+    let mut letters = words.chars();
+    let initial = letters.next().into_iter().flat_map(char::to_uppercase);
+    let title: String = initial.chain(letters).collect();
+    match reasons.get(kind) {
+        // Each of its lines names the relation.
+        Some(EntryReason::Link) | None => format!("\n## {title}\n"),
+        Some(reason) => format!("\n## {title} ({})\n", reason.name()),
     }
 }
 
 /// The line of an entry, and the first `end` bytes of its text.
-pub(super) fn entry_text(entry: &ContextEntry, end: usize, group: &EntryGroup) -> String {
-    let relation = entry.relation.as_deref().map(truncate_echo);
-    let reason = match (&group.kind, relation) {
-        (_, Some(relation)) => relation,
-        (Some(_), None) if entry.reason == group.reason => "",
-        _ => entry.reason.name(),
-    };
+pub(super) fn entry_text(
+    entry: &ContextEntry,
+    end: usize,
+    is_ended: bool,
+    reasons: &EntryReasons,
+) -> String {
     let label = &entry.label;
-    let title = short_title(entry);
+    let reason = match entry.relation.as_deref().map(truncate_echo) {
+        Some(relation) => relation,
+        None if !is_ended && reasons.get(&label.kind) == Some(&entry.reason) => "",
+        None => entry.reason.name(),
+    };
+    let title = truncate_title(label.title.as_deref().unwrap_or_default());
     let is_inline = end > 0 && title_end(entry).is_some();
     let line = EntryLine {
         id: &label.id,
         attribute: Some(reason),
-        kind: label.kind_word().filter(|_| group.kind.is_none()),
+        kind: label.kind_word().filter(|_| is_ended),
         status: label.status.as_deref().filter(|status| !status.is_empty()),
         stale: label.stale.as_deref(),
         title: if is_inline { None } else { Some(&title) },
+        details: entry.claim.iter().map(ClaimView::text).collect(),
         ..EntryLine::default()
     };
     let mut text = line.render();
@@ -74,10 +75,6 @@ pub(super) fn entry_text(entry: &ContextEntry, end: usize, group: &EntryGroup) -
     }
     text.push('\n');
     text
-}
-
-fn short_title(entry: &ContextEntry) -> String {
-    truncate_title(entry.label.title.as_deref().unwrap_or_default())
 }
 
 /// The end of the title in the text of an entry whose title is the beginning of its text.
@@ -118,9 +115,9 @@ fn omitted_line(omitted: &BTreeMap<String, usize>) -> String {
 }
 
 /// The bytes that are kept for the first and the last line.
-pub(super) fn reserved_bytes(omitted: &BTreeMap<String, usize>, is_uncertain: bool) -> usize {
+pub(super) fn reserved_bytes(kinds: &BTreeSet<&str>, is_uncertain: bool) -> usize {
     let first = if is_uncertain { UNCERTAIN_LINE } else { NOTHING_LINE };
-    let counts: usize = omitted.keys().map(|kind| kind_words(kind, 2).len() + 24).sum();
+    let counts: usize = kinds.iter().map(|kind| kind_words(kind, 2).len() + 24).sum();
     first.len() + counts.min(MAX_OMITTED_BYTES)
 }
 
@@ -133,19 +130,17 @@ impl TaskContext {
             (false, true) => UNCERTAIN_LINE.to_owned(),
             (false, false) => String::new(),
         };
-        let mut groups = Vec::new();
+        let mut groups: Vec<(String, String)> = Vec::new();
         for one in shown {
-            if !groups.contains(&one.group) {
-                groups.push(one.group);
+            let heading = heading(one, &self.reasons);
+            let line = entry_text(&one.entry, one.end, one.is_ended, &self.reasons);
+            match groups.iter_mut().find(|(known, _)| *known == heading) {
+                Some((_, lines)) => lines.push_str(&line),
+                None => groups.push((heading, line)),
             }
         }
-        groups.sort_by_key(|group| self.headings[*group].kind.is_none());
-        for group in groups {
-            let heading = &self.headings[group];
-            text.push_str(&heading.heading());
-            for one in shown.iter().filter(|one| one.group == group) {
-                text.push_str(&entry_text(&one.entry, one.end, heading));
-            }
+        for (heading, lines) in groups {
+            text.extend([heading, lines]);
         }
         text.push_str(&omitted_line(&self.omitted_after(count)));
         text.trim().to_owned()

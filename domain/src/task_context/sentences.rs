@@ -2,6 +2,22 @@
 
 use unicode_segmentation::UnicodeSegmentation;
 
+use crate::search::truncate_text;
+
+/// The text after a sentence that decides about its end.
+const LOOK_AHEAD_BYTES: usize = 4_096;
+
+/// The first sentences of a text, at most `max_bytes` of them.
+pub fn first_sentences(text: &str, max_bytes: usize) -> &str {
+    if text.len() <= max_bytes {
+        return text;
+    }
+    let known = truncate_text(text, max_bytes.saturating_add(LOOK_AHEAD_BYTES));
+    let mut ends = sentence_ends(known).into_iter();
+    let last = ends.rfind(|end| *end <= max_bytes && *end < known.len());
+    &text[..last.unwrap_or_default()]
+}
+
 /// The ends of the sentences of Markdown, the end of the text last. A line break within a paragraph
 /// ends no sentence.
 pub fn sentence_ends(text: &str) -> Vec<usize> {

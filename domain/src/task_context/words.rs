@@ -29,10 +29,10 @@ pub fn task_words(task: &str) -> Vec<String> {
     words
 }
 
-/// The number of these words that a text has.
-pub fn count_words(words: &[String], text: &str) -> usize {
+/// True if a text has one of these words.
+pub fn has_word(words: &[String], text: &str) -> bool {
     let text = text.to_lowercase();
-    words.iter().filter(|word| text.contains(&***word)).count()
+    words.iter().any(|word| text.contains(&**word))
 }
 
 /// The names of folders and files, each once, as the text of a search; `None` if there are none.
@@ -59,9 +59,8 @@ mod tests {
     fn task_words_are_found_in_other_forms() {
         let words = task_words("Pay the payments as a guest, REQ-7");
         assert_eq!(words, ["pay", "paymen", "guest", "req"]);
-        assert_eq!(count_words(&words, "A Payment fails for a GUEST"), 3);
-        assert_eq!(count_words(&words, "Refunds"), 0);
-        assert_eq!(count_words(&task_words("支付"), "用户支付"), 2);
+        assert!(has_word(&words, "A Payment fails") && !has_word(&words, "Refunds"));
+        assert!(has_word(&task_words("支付"), "用户支付"));
     }
 
     #[test]
