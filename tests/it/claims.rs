@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Mutex;
 
 use serde_json::{Value, json};
@@ -182,4 +183,35 @@ fn linked_work_trees_share_claims_and_git_sees_none() {
     run_git(&clone, &["worktree", "add", "--quiet", bare.to_str().unwrap()]);
     let claimed = server(&bare).data("claim_item", json!({ "id": "US-001" }));
     assert_eq!(claimed["reach"], "this work tree only");
+}
+
+#[test]
+fn copied_project_has_no_claims_and_no_warnings() {
+    let folder = project();
+    let [original, copy] = ["original", "copy"].map(|name| folder.path().join(name));
+    std::fs::create_dir(&original).unwrap();
+    let mut first = server(&original);
+    let epic = create_epic(&mut first, "Epic");
+    create_story(&mut first, &epic, "One");
+    let claimed = first.data("claim_item", json!({ "id": "US-001" }));
+    assert_eq!(claimed["reach"], "this folder");
+    let copied = Command::new("cp").arg("-r").args([&original, &copy]).status().unwrap();
+    assert!(copied.success());
+    for command in ["list --ready", "show US-001", "check"] {
+        let mut command = {
+            let mut program = reqlore();
+            program.env("PATH", PATH).current_dir(&copy).args(command.split(' '));
+            program
+        };
+        let (code, shown, errors) = output(&mut command);
+        assert_eq!((code, &*errors), (0, ""), "{shown}");
+        assert!(!shown.contains("claimed"), "{shown}");
+    }
+    let mut second = server(&copy);
+    assert_eq!(second.data("list_ready", json!({}))["total"], 1);
+    let answer = second.call("claim_item", json!({ "id": "US-001" }));
+    assert!(text(&answer).starts_with("Claimed US-001 until "), "{answer}");
+    let renew = json!({ "id": "US-001", "claim": claimed["claim"] });
+    assert!(text(&second.call("claim_item", renew.clone())).contains("US-001 is claimed by "));
+    assert_eq!(first.data("claim_item", renew)["claim"], claimed["claim"]);
 }

@@ -362,8 +362,7 @@ pub static PENDING: Table = table("pending", 1).with_columns(&[
 ]);
 
 /// The tables of a database for documents in files.
-pub static TEAM_TABLES: [&Table; 7] =
-    [&STORE, &USERS, &TOKENS, &AUDIT, &IDEMPOTENCY, &CLAIMS, &PENDING];
+pub static TEAM_TABLES: [&Table; 6] = [&STORE, &USERS, &TOKENS, &AUDIT, &IDEMPOTENCY, &PENDING];
 
 pub static TABLES: [&Table; 19] = [
     &STORE,

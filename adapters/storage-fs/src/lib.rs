@@ -7,6 +7,7 @@
 //! be a link to a file inside the root.
 
 mod archive;
+mod claims;
 mod clone_numbers;
 mod commit;
 mod config;
@@ -41,7 +42,7 @@ mod unread_files;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
@@ -123,7 +124,6 @@ impl FsStore {
             git_permits: Semaphore::new(MAX_CONCURRENT_HISTORIES),
             sparse_checkouts: SparseCheckouts::default(),
             team,
-            claims: Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
     }

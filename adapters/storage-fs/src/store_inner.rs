@@ -1,8 +1,6 @@
 //! State of a store that all calls share, and their blocking work on files.
 
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::path::Path;
 
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, Version};
 use reqlore_domain::ports::documents::{BacklinkQuery, Refresh, StoreResult};
@@ -37,8 +35,6 @@ pub(crate) struct StoreInner {
     pub(crate) indexes: OpenIndexes,
     pub(crate) cache: MetadataCache,
     pub(crate) team: TeamHandle,
-    /// The team data of other folders, for claims.
-    pub(crate) claims: Mutex<HashMap<PathBuf, Arc<TeamHandle>>>,
     pub(crate) git: GitEnvironment,
     pub(crate) git_permits: Semaphore,
     pub(crate) sparse_checkouts: SparseCheckouts,

@@ -48,7 +48,7 @@ pub(crate) static WHOLE_SCHEMA: Schema = Schema {
 };
 
 pub(crate) static TEAM_SCHEMA: Schema =
-    Schema { format: FileFormat { application_id: *b"Rqlt", version: 5 }, tables: &TEAM_TABLES };
+    Schema { format: FileFormat { application_id: *b"Rqlt", version: 4 }, tables: &TEAM_TABLES };
 
 pub(crate) const PROTECT_AUDIT: &str = "CREATE TRIGGER audit_is_never_changed BEFORE UPDATE \
                                         ON audit BEGIN SELECT RAISE(ABORT, \

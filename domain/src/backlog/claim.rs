@@ -1,10 +1,12 @@
 //! Claims: the holders of user stories, each until a time. A claim is no part of its story.
 
+use serde::{Deserialize, Serialize};
+
 use crate::backlog::ItemMeta;
 use crate::timestamp::Timestamp;
 
 /// The claim of a story. It is live until it ends.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     /// See [`claim_key`].
     pub story: String,

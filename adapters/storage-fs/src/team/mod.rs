@@ -1,10 +1,8 @@
 //! Stores users, tokens, the audit log and idempotency records for all projects of a store.
 //!
-//! They are in `.reqlore/local/team.db` of the default project; claims are in that of their own
-//! project. The file exists only after something was stored. Locks are taken in one order: a
-//! project's, then that of `.reqlore/local`.
+//! They are in `.reqlore/local/team.db` of the default project. The file exists only after
+//! something was stored. Locks are taken in one order: a project's, then that of `.reqlore/local`.
 
-mod claims;
 pub(crate) mod handle;
 pub(crate) mod pending_audit;
 
@@ -26,11 +24,12 @@ use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_local_state::error::refused;
-use reqlore_local_state::team_file::{self, DISPLAY_PATH};
+use reqlore_local_state::team_file::{self, CreationOptions, DISPLAY_PATH};
 use reqlore_local_state::{LOCAL_STATE_DIR, current_time};
 use reqlore_row_store::RowStore;
 use reqlore_storage_sqlite::team::TeamDatabase;
 
+use crate::failpoint::{FailPoint, hit_failpoint};
 use crate::layout::{ProjectRoot, ProjectTree};
 use crate::lock::{LOCK_TIMEOUT, ProjectLock};
 use crate::store_inner::StoreInner;
@@ -44,12 +43,32 @@ const COPY_BATCH_ROWS: usize = 5_000;
 impl StoreInner {
     /// Opens the team data, if there is any.
     fn team_to_read(&self) -> StoreResult<Option<Arc<TeamDatabase>>> {
-        self.team.to_read(self.folders.default_path())
+        let base = self.folders.default_path();
+        // Held while the database is opened, so that concurrent calls open it once.
+        let mut open = self.team.open.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(team) = open.as_ref() {
+            return Ok(Some(Arc::clone(team)));
+        }
+        let root = ProjectRoot::open(base)?;
+        let team = team_file::open(&root.dir, base, self.team.read_only, LOCK_TIMEOUT)?;
+        *open = team.map(Arc::new);
+        Ok(open.clone())
     }
 
     /// Opens the team data to write. Creates the database if needed.
     pub(crate) fn team_to_write(&self) -> StoreResult<Arc<TeamDatabase>> {
-        self.team.to_write(self.folders.default_path())
+        if let Some(team) = self.team_to_read()? {
+            return Ok(team);
+        }
+        let base = self.folders.default_path();
+        let root = ProjectRoot::open(base)?;
+        let options = CreationOptions {
+            lock_timeout: LOCK_TIMEOUT,
+            checkpoint: |step| hit_failpoint(FailPoint::Team(step)),
+        };
+        team_file::create(&root.dir, base, &options)?;
+        let removed = "was removed during the write; try again";
+        self.team_to_read()?.ok_or_else(|| refused(LOCAL_STATE_DIR, removed))
     }
 
     /// Opens the team data to recover interrupted commits.
