@@ -63,7 +63,7 @@ fn hook_session_prints_the_state_of_the_project() {
         "- US-002 Pay later",
         "- US-001 Pay by card",
         "Latest accepted decisions (1 of 1):",
-        "All: 1 epic, 2 user stories, 1 decision",
+        "Totals: 1 epic, 2 user stories, 1 decision",
     ] {
         assert!(lines.contains(&line), "{line}: {text}");
     }
@@ -232,6 +232,10 @@ fn init_hooks_are_run_by_a_shell_and_removed_to_the_byte() {
                 place.ok(&[&arguments[..], &["--hooks", "session", "--yes"]].concat());
                 let again = place.tree();
                 assert!(with_hook.keys().eq(again.keys()), "{client}");
+                let (code, shown, _) = place.init(&["--remove", "--dry-run"]);
+                assert!(code == 0 && shown.contains("hook session"), "{shown}");
+                assert_eq!(place.init(&["--remove", "--check"]).0, 1);
+                assert_eq!(place.tree(), again, "{client}: nothing is removed yet");
                 place.ok(&["--remove"]);
                 assert_eq!(place.tree(), before, "{client} {scope:?} {existing:?}");
             }
@@ -311,6 +315,6 @@ fn hook_reads_the_storage_of_the_entry() {
     assert_eq!(output(&mut add).0, 0);
     let command = hook_command(&place, Client::ClaudeCode, ConfigScope::Project).unwrap();
     let (_, shown, errors) = run_in(&place, "home", &command);
-    assert!(shown.contains("All: 1 epic"), "{shown}{errors}");
+    assert!(shown.contains("Totals: 1 epic"), "{shown}{errors}");
     assert!(command.starts_with("test -x /") && !command.contains(BINARY), "{command}");
 }

@@ -177,7 +177,7 @@ impl ProjectOverview {
         }
         let counts = match &*self.counts {
             [] => String::new(),
-            counts => format!("All: {}\n", counts.join(", ")),
+            counts => format!("Totals: {}\n", counts.join(", ")),
         };
         let lines = self.sections.iter().flat_map(|section| &section.lines);
         let fence = "`".repeat(lines.map(|line| longest_fence(line)).max().unwrap_or(0).max(2) + 1);

@@ -156,7 +156,7 @@ struct InitRun<'a> {
 
 impl InitRun<'_> {
     fn execute(&mut self, present: &[Client]) -> Result<u8> {
-        let ChangeMode { yes, remove, check, .. } = self.options.mode;
+        let ChangeMode { yes, remove, check, dry_run } = self.options.mode;
         let needs_answers = needs_answers(self.options);
         let can_ask = can_ask(self.options);
         // Warnings come before questions, but after diffs that need no answer.
@@ -164,7 +164,7 @@ impl InitRun<'_> {
             self.print_warnings();
             let mut confirmation = Confirmation::new(io::stdin().lock());
             self.write_changes(|change| confirmation.confirm(&report::question_subject(change)))?;
-        } else if yes || remove {
+        } else if yes || remove && !(dry_run || check) {
             self.write_changes(|_| true)?;
         } else {
             self.print_text(&self.preview_text())?;

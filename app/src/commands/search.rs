@@ -1,5 +1,6 @@
 //! `reqlore search`: searches items, sections and entities by words and meaning.
 
+use reqlore_domain::records::answers::entry_line::validity_labels;
 use reqlore_domain::records::answers::search::SearchAnswer;
 use serde_json::json;
 
@@ -54,14 +55,9 @@ fn results_text(found: &SearchAnswer, screen: &OutputScreen) -> String {
         uncertain += usize::from(result.uncertain);
         let kind = result.kind.as_deref().unwrap_or(&result.entity_type);
         let mut detail = clean_line(kind).replace('_', " ");
-        if let Some(status) = &result.status {
-            detail += &format!(", {}", clean_line(status));
-        }
-        if let (Some(stale), Some(_)) = (&result.stale, &result.superseded_by) {
-            detail += &format!(", {}", clean_line(stale));
-        }
-        if result.review_overdue {
-            detail += ", review overdue";
+        let (status, stale) = (result.status.as_deref(), result.stale.as_deref());
+        for label in validity_labels(status, stale, result.review_overdue) {
+            detail += &format!(", {}", clean_line(label));
         }
         if result.uncertain {
             detail += ", uncertain";

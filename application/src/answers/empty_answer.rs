@@ -83,8 +83,8 @@ fn synced_kinds(kinds: &[DocumentKind]) -> &[DocumentKind] {
 }
 
 /// Adds to an empty answer why it is empty. `excluded` is the reason if the project has documents
-/// of these kinds, so that the query or a filter excludes all of them. Names the files that a
-/// database has not imported.
+/// of these kinds, so that the query or a filter excludes all of them; empty if the
+/// answer says it. Names the files that a database has not imported.
 pub(crate) async fn add_reason(
     answer: &mut ToolAnswer,
     ports: &ApplicationPorts,
@@ -95,7 +95,8 @@ pub(crate) async fn add_reason(
 ) -> Result<()> {
     let reason = missing_reason(ports, caller, project, kinds).await?;
     let imported = if reason.is_some() { kinds } else { synced_kinds(kinds) };
-    answer.add_notes([reason.unwrap_or_else(|| excluded.to_owned())]);
+    let reason = reason.unwrap_or_else(|| excluded.to_owned());
+    answer.add_notes([reason].into_iter().filter(|reason| !reason.is_empty()));
     note_unimported(answer, ports, project, imported).await
 }
 

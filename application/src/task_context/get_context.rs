@@ -160,8 +160,8 @@ impl Tool for GetContext {
         answer.add_notes(notes);
         if is_empty {
             let kinds = &search.document_kinds;
-            let excluded = "No text matches the task or the paths.";
-            add_reason(&mut answer, &context.ports, caller, project, kinds, excluded).await?;
+            // The text says already that none fits.
+            add_reason(&mut answer, &context.ports, caller, project, kinds, "").await?;
         }
         Ok(answer)
     }

@@ -35,7 +35,7 @@ use crate::writes::record_answer::{WrittenRecord, render_written};
 use crate::writes::record_fields::{KindName, check_fields};
 use crate::writes::record_links::{LinkChange, PlanTarget, Target};
 use crate::writes::stored_record::{StoredRecord, require_document};
-use crate::writes::superseded_records::superseded_records;
+use crate::writes::superseded_records::{released_notes, superseded_records};
 use crate::writes::transaction::check_version;
 
 /// The record that a change creates or updates.
@@ -143,6 +143,7 @@ impl Change for RecordChange {
         }
         let links = self.links.find(context).await?;
         let superseded = superseded_records(context, stored, &links).await?;
+        notes.extend(released_notes(context, stored, &links).await?);
         Ok(Box::new(RecordPlan {
             record,
             fields,

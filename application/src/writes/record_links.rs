@@ -188,6 +188,16 @@ impl<T> LinkChange<T> {
         }
     }
 
+    /// True if the record may no longer supersede all that it does.
+    pub(crate) fn may_release(&self) -> bool {
+        match self {
+            Self::Item { supersedes, .. } => supersedes.is_some(),
+            Self::RemoveRelationship(kind, _) => *kind == RelationshipType::Supersedes,
+            Self::AddRelationship(..) => false,
+            Self::Relations(_) => self.relations().any(|relation| relation == SUPERSEDES),
+        }
+    }
+
     pub(crate) fn is_relationship(&self) -> bool {
         matches!(self, Self::AddRelationship(..) | Self::RemoveRelationship(..))
     }
@@ -244,6 +254,16 @@ async fn find_all(
 }
 
 impl LinkChange<PlanTarget> {
+    /// True if the record no longer supersedes this one. See [`Self::may_release`].
+    pub(crate) fn releases(&self, old: &DocumentId) -> bool {
+        if let Self::RemoveRelationship(_, target) = self {
+            return Reference::from_document(old) == Some(*target);
+        }
+        let is_old =
+            |target: &PlanTarget| matches!(target, PlanTarget::Stored(_, id, _) if id == old);
+        !self.superseded().iter().any(is_old)
+    }
+
     /// The stored targets.
     pub(crate) fn reads(&self) -> Vec<DocumentId> {
         let targets: Vec<&PlanTarget> = match self {

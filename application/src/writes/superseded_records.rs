@@ -8,6 +8,7 @@ use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::records::edit::RecordEdit;
 use reqlore_domain::records::ended::{SUPERSEDED, SUPERSEDES, can_supersede, is_ended};
+use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use serde_json::{Map, Value, json};
 
 use crate::addresses::links::LinkReader;
@@ -76,6 +77,32 @@ pub(crate) async fn superseded_records(
     Ok(superseded)
 }
 
+/// Notes on records that a change no longer supersedes, because their status stays.
+pub(crate) async fn released_notes(
+    context: PlanContext<'_>,
+    stored: Option<&Arc<DocumentMeta>>,
+    links: &LinkChange<PlanTarget>,
+) -> Result<Vec<String>> {
+    let mut notes = Vec::new();
+    let Some(stored) = stored.filter(|_| links.may_release()) else { return Ok(notes) };
+    let reader = LinkReader { ports: &context.tools.ports, project: context.project };
+    for link in reader.outgoing(stored, None).await? {
+        let (SUPERSEDES, Some(target)) = (&*link.relation, link.target) else { continue };
+        if let Some(status) = target.meta.status().filter(|status| is_ended(status))
+            && links.releases(&target.meta.id)
+        {
+            let name =
+                target.meta.reference().unwrap_or_else(|| target.meta.id.name.as_str().into());
+            notes.push(format!(
+                "the status of {} stays {}; set it if that record is valid again",
+                encode_id(&name),
+                encode_line(status)
+            ));
+        }
+    }
+    Ok(notes)
+}
+
 impl CommitState<'_> {
     /// Sets the status of superseded records. After all decisions, because a later change may edit
     /// or delete them.
@@ -119,7 +146,8 @@ impl CommitState<'_> {
         let edit = RecordEdit { status: Some(status.to_owned()), ..RecordEdit::default() };
         let Some(edited) = record.edit(&document, &edit, successor.at)? else { return Ok(()) };
         if !self.is_changed(&old.id) {
-            self.check_shown(None, &document, Some(&edited), document.version)?;
+            // The caller asked for this status, so a note that it replaces one adds nothing.
+            self.guard.check(&document, Some(&edited), document.version)?;
         }
         self.put(edited);
         self.add_notes([format!("{name} is now {status}")]);

@@ -66,11 +66,14 @@ pub fn overdue_review(meta: &DocumentMeta, now: Timestamp) -> Option<&str> {
 /// does: it is created as a draft.
 pub fn can_supersede(meta: &DocumentMeta) -> bool {
     match (&meta.entity, &meta.item) {
-        (Some(entity), _) => {
-            !entity.status.as_deref().is_some_and(|status| is_one_of(&INVALID_STATUSES, status))
-        }
+        (Some(entity), _) => !entity.status.as_deref().is_some_and(was_never_valid),
         (None, item) => item.is_some(),
     }
+}
+
+/// True if an entity with this status was never valid, such as a proposal.
+pub fn was_never_valid(status: &str) -> bool {
+    is_one_of(&INVALID_STATUSES, status)
 }
 
 /// The records that supersede others.

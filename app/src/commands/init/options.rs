@@ -37,17 +37,16 @@ pub(crate) struct Options {
 }
 
 /// Handling of the changes. Without a flag, init asks before each one.
-#[expect(clippy::struct_excessive_bools, reason = "mutually exclusive flags")]
+#[expect(clippy::struct_excessive_bools, reason = "flags of the command line")]
 #[derive(Debug, clap::Args)]
-#[group(multiple = false)]
 pub(crate) struct ChangeMode {
     /// Write without asking
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["dry_run", "check", "remove"])]
     pub(crate) yes: bool,
-    /// Show the changes without writing them
-    #[arg(long)]
+    /// Show the changes without writing them, also those of --remove
+    #[arg(long, conflicts_with = "check")]
     pub(crate) dry_run: bool,
-    /// Exit with code 1 if anything would change
+    /// Exit with code 1 if anything would change, also with --remove
     #[arg(long)]
     pub(crate) check: bool,
     /// Remove everything that init wrote, without asking

@@ -54,11 +54,39 @@ async fn proposal_ends_nothing_until_it_is_accepted() {
     });
     let created = testing.data("ixchel_create", arguments).await;
     assert_eq!(status_of(&testing, "dec-aaaaaa").await, "accepted");
+    for tool in ["ixchel_show", "ixchel_graph"] {
+        let shown = testing.text(tool, json!({ "id": "dec-aaaaaa" })).await;
+        assert!(shown.contains(" would be superseded by dec-"), "{shown}");
+    }
     for (status, expected) in [("rejected", "accepted"), ("accepted", "superseded")] {
         let arguments = json!({ "id": created["id"], "status": status });
         testing.call("ixchel_update", arguments).await.unwrap();
         assert_eq!(status_of(&testing, "dec-aaaaaa").await, expected);
     }
+}
+
+#[tokio::test]
+async fn removed_link_names_the_status_that_stays() {
+    let testing = TestApplication::new();
+    for id in ["dec-aaaaaa", "dec-bbbbbb"] {
+        write_decision(&testing, id, "status: accepted\n").await;
+    }
+    let new = json!({ "kind": "decision", "title": "Files", "status": "accepted",
+        "supersedes": ["dec-aaaaaa", "dec-bbbbbb"] });
+    let id = testing.data("ixchel_create", new).await["id"].take();
+    let note = |id: &str| {
+        format!("Note: the status of {id} stays superseded; set it if that record is valid again")
+    };
+    let arguments = json!({ "id": id, "links": { "supersedes": ["dec-bbbbbb"] } });
+    let answer = testing.text("ixchel_update", arguments).await;
+    assert!(answer.contains(&note("dec-aaaaaa")), "{answer}");
+    assert!(!answer.contains("dec-bbbbbb"), "{answer}");
+    let arguments = json!({ "id": id, "links": { "affects": ["dec-aaaaaa"] } });
+    let answer = testing.text("ixchel_update", arguments).await;
+    assert!(!answer.contains("stays"), "{answer}");
+    testing.call("ixchel_update", json!({ "id": "dec-bbbbbb", "status": "open" })).await.unwrap();
+    let answer = testing.text("ixchel_update", json!({ "id": id, "supersedes": [] })).await;
+    assert!(!answer.contains("stays"), "{answer}");
 }
 
 #[tokio::test]

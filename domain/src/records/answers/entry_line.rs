@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::backlog::Priority;
-use crate::records::ended::REVIEW_OVERDUE;
+use crate::records::ended::{REVIEW_OVERDUE, SUPERSEDED};
 use crate::untrusted_text::{encode_id, encode_line};
 
 /// The word for a numbered requirement of a section in texts.
@@ -50,13 +50,7 @@ impl EntryLine<'_> {
     pub fn render(&self) -> String {
         let mut labels: Vec<String> = Vec::new();
         labels.extend(self.kind.map(|kind| encode_line(kind).into_owned()));
-        let says =
-            |text: &str| self.status.is_some_and(|one| one.trim().eq_ignore_ascii_case(text));
-        let stale = self.stale.filter(|stale| !says(stale));
-        // "superseded by dec-9c01aa" says it too.
-        let status = self.status.filter(|_| stale.is_none() || !says("superseded"));
-        let overdue = self.review_overdue.then_some(REVIEW_OVERDUE);
-        for text in [status, stale, overdue].into_iter().flatten().filter(|text| !text.is_empty()) {
+        for text in validity_labels(self.status, self.stale, self.review_overdue) {
             labels.push(encode_line(text).into_owned());
         }
         labels.extend(self.priority.map(priority_label));
@@ -82,6 +76,20 @@ impl EntryLine<'_> {
         }
         line
     }
+}
+
+/// The status of a record and the reasons why it is not valid, each said once. Not encoded.
+pub fn validity_labels<'a>(
+    status: Option<&'a str>,
+    stale: Option<&'a str>,
+    review_overdue: bool,
+) -> impl Iterator<Item = &'a str> {
+    let is_status = |text: &str| status.is_some_and(|one| one.trim().eq_ignore_ascii_case(text));
+    let stale = stale.filter(|stale| !is_status(stale));
+    // "superseded by dec-9c01aa" says it too.
+    let status = status.filter(|_| stale.is_none() || !is_status(SUPERSEDED));
+    let overdue = review_overdue.then_some(REVIEW_OVERDUE);
+    [status, stale, overdue].into_iter().flatten().filter(|text| !text.is_empty())
 }
 
 /// Renders a custom field with the name that tools accept. Not encoded.

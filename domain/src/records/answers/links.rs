@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::document_label::DocumentLabel;
-use crate::backlog::inverse_relation;
+use crate::backlog::{Reference, inverse_relation};
+use crate::records::ended::was_never_valid;
 use crate::untrusted_text::encode_line;
 
 /// Incoming links of one answer.
@@ -86,6 +87,11 @@ impl LinkEntry {
     }
 
     pub fn text(&self, words: &str, attribute: &str) -> String {
+        let is_entity = Reference::parse(&self.label.id).is_none();
+        let is_proposal = words == "superseded by"
+            && is_entity
+            && self.label.status.as_deref().is_some_and(was_never_valid);
+        let words = if is_proposal { "would be superseded by" } else { words };
         let label = self.label.text_with(attribute);
         let missing = if self.is_missing { format!(": {MISSING}") } else { String::new() };
         format!("{} {label}{missing}", encode_line(words))
