@@ -26,6 +26,7 @@ pub mod project_key;
 pub mod records;
 pub mod search;
 pub mod sections;
+pub mod skills;
 pub mod task_context;
 #[cfg(feature = "test-doubles")]
 pub mod test_support;

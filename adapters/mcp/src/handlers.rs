@@ -10,10 +10,11 @@ use reqlore_domain::ports::service::{
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
     CustomRequest, CustomResult, DiscoverResult, ErrorData, GetPromptRequestParams,
-    GetPromptResponse, InitializeRequestParams, InitializeResult, ListPromptsResult,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference, ServerConfig,
-    SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
+    GetPromptResponse, GetSkillRequestParams, GetSkillResult, InitializeRequestParams,
+    InitializeResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+    ListSkillsResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
+    ReadResourceResponse, ReadResourceResult, Reference, ServerConfig, SubscribeRequestParams,
+    SubscriptionFilter, Tool, UnsubscribeRequestParams,
 };
 use rmcp::service::{NotificationContext, RequestContext as RmcpContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
@@ -23,6 +24,7 @@ use crate::convert::{self, ProtocolEra};
 use crate::methods::{is_modern, served_methods, unknown_method};
 use crate::request_context::{GuardedService, run_with_progress};
 use crate::server::{McpServer, add_server_info, idempotency_key};
+use crate::skills::skill_file;
 use crate::subscriptions::SubscriptionStream;
 use crate::surrogates::has_replacements;
 
@@ -196,12 +198,50 @@ impl ServerHandler for McpServer {
         context: Context,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let (guarded, uri) = (self.guarded_service(&context)?, request.uri);
+        if let Some(file) = skill_file(&self.lists_of_caller(&guarded).skills, &uri) {
+            self.authorize_method(&context, "resources/read").await?;
+            let mut result = ReadResourceResult::new(vec![file]);
+            add_server_info(&mut result.meta, &context);
+            let result = result.with_ttl_ms(COMPILED_IN_TTL_MS);
+            return Ok(result.with_cache_scope(CacheScope::Private).into());
+        }
         let read = guarded.read_resource(uri.clone(), false);
         let resource = run_request(read, &context, &guarded, "resources/read", Some(&uri)).await?;
         let mut result = ReadResourceResult::new(vec![convert::resource_contents(resource)]);
         add_server_info(&mut result.meta, &context);
         // Any write may change the content, so clients must not cache it.
         Ok(result.with_ttl_ms(0).with_cache_scope(CacheScope::Private).into())
+    }
+
+    async fn list_skills(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: Context,
+    ) -> Result<ListSkillsResult, ErrorData> {
+        let lists = self.authorize_method(&context, "skills/list").await?;
+        reject_cursor(request, "skills")
+            .map_err(|error| self.protocol_error(&context, "skills/list", error))?;
+        let mut result = ListSkillsResult::with_all_items(lists.skills.clone());
+        add_server_info(&mut result.meta, &context);
+        Ok(result.with_ttl_ms(COMPILED_IN_TTL_MS).with_cache_scope(CacheScope::Private))
+    }
+
+    async fn get_skill(
+        &self,
+        request: GetSkillRequestParams,
+        context: Context,
+    ) -> Result<GetSkillResult, ErrorData> {
+        let lists = self.authorize_method(&context, "skills/get").await?;
+        let Some(skill) = lists.skills.iter().find(|skill| skill.uri == request.uri) else {
+            let uris: Vec<&str> = lists.skills.iter().map(|skill| &*skill.uri).collect();
+            let uri = redact_echo(&request.uri);
+            let message = format!("uri: {uri:?} is not a skill; use one of {}", uris.join(", "));
+            let error = ErrorData::invalid_params(message, None);
+            return Err(self.protocol_error(&context, "skills/get", error));
+        };
+        let mut result = GetSkillResult::new(skill.clone());
+        add_server_info(&mut result.meta, &context);
+        Ok(result.with_ttl_ms(COMPILED_IN_TTL_MS).with_cache_scope(CacheScope::Private))
     }
 
     async fn subscribe(
@@ -332,13 +372,14 @@ impl ServerHandler for McpServer {
 }
 
 /// The required members of `params` that rmcp checks, by their paths.
-const REQUIRED_MEMBERS: [(&str, &[&str]); 7] = [
+const REQUIRED_MEMBERS: [(&str, &[&str]); 8] = [
     ("initialize", &["protocolVersion", "capabilities", "clientInfo.name", "clientInfo.version"]),
     ("tools/call", &["name"]),
     ("resources/read", &["uri"]),
     ("resources/subscribe", &["uri"]),
     ("resources/unsubscribe", &["uri"]),
     ("prompts/get", &["name"]),
+    ("skills/get", &["uri"]),
     ("completion/complete", &["ref.type", "argument.name", "argument.value"]),
 ];
 

@@ -12,6 +12,7 @@ pub mod request_context;
 pub mod request_meta;
 pub mod server;
 pub mod shutdown;
+mod skills;
 mod static_lists;
 mod subscriptions;
 mod surrogates;

@@ -17,7 +17,7 @@ enum MethodAvailability {
     Modern,
 }
 
-const METHODS: [(&str, MethodAvailability); 14] = [
+const METHODS: [(&str, MethodAvailability); 16] = [
     ("initialize", MethodAvailability::Legacy),
     ("ping", MethodAvailability::Legacy),
     ("server/discover", MethodAvailability::Modern),
@@ -32,6 +32,8 @@ const METHODS: [(&str, MethodAvailability); 14] = [
     ("prompts/list", MethodAvailability::Both),
     ("prompts/get", MethodAvailability::Both),
     ("completion/complete", MethodAvailability::Both),
+    ("skills/list", MethodAvailability::Both),
+    ("skills/get", MethodAvailability::Both),
 ];
 
 /// True for a request of protocol version 2026-07-28 or newer.

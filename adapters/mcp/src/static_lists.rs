@@ -6,10 +6,11 @@ use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::service::{ApplicationService, ToolSpec};
 use rmcp::model::{
     Implementation, Prompt, PromptsCapability, ResourceTemplate, ServerCapabilities, ServerConfig,
-    Tool,
+    Skill, Tool,
 };
 
 use crate::convert;
+use crate::skills::served_skills;
 
 const DESCRIPTION: &str = "The single source of truth for a project's rules, backlog and knowledge";
 /// Contents of the server, each with a tool of its toolset.
@@ -54,6 +55,7 @@ pub(crate) struct StaticLists {
     pub(crate) write_tools: HashSet<String>,
     pub(crate) templates: Vec<ResourceTemplate>,
     pub(crate) prompts: Vec<Prompt>,
+    pub(crate) skills: Vec<Skill>,
 }
 
 impl StaticLists {
@@ -71,7 +73,13 @@ impl StaticLists {
             service.templates(&caller).into_iter().map(convert::resource_template).collect();
         let prompts: Vec<_> =
             service.prompts(&caller).into_iter().map(convert::mcp_prompt).collect();
+        let skills = served_skills(|tool| specs.iter().any(|spec| spec.name == tool));
         let mut config = ServerConfig::new(server_capabilities(&templates, &prompts));
+        // The extension needs resources.
+        if !skills.is_empty() && !templates.is_empty() {
+            let extensions = ServerCapabilities::builder().enable_skills().build().extensions;
+            config.capabilities.extensions = extensions;
+        }
         // Tools for sections and docsets have no custom fields, so their list never changes.
         if specs.iter().any(|spec| spec.name == "list_items") {
             let tools = ServerCapabilities::builder().enable_tools().enable_tool_list_changed();
@@ -83,7 +91,7 @@ impl StaticLists {
         config.instructions = Some(build_instructions(&specs));
         let listed = specs.into_iter().filter(|spec| spec.is_listed);
         let tools = listed.map(convert::mcp_tool).collect();
-        Self { config, tools, write_tools, templates, prompts }
+        Self { config, tools, write_tools, templates, prompts, skills }
     }
 
     pub(crate) fn has_resources(&self) -> bool {
