@@ -220,10 +220,10 @@ impl CacheRows {
 /// Each version has a file of its own, so that two versions do not replace each other's.
 const CACHE_FILE: &str = concat!("metadata-", env!("CARGO_PKG_VERSION"), ".bin");
 
-/// The first bytes of a cache file. `6` is the file format; the second number changes when the same
+/// The first bytes of a cache file. `7` is the file format; the second number changes when the same
 /// document gets other metadata.
 fn file_header() -> Vec<u8> {
-    format!("reqlore metadata 6.{}, {}\n", DocumentMeta::FORMAT, env!("CARGO_PKG_VERSION"))
+    format!("reqlore metadata 7.{}, {}\n", DocumentMeta::FORMAT, env!("CARGO_PKG_VERSION"))
         .into_bytes()
 }
 
@@ -236,9 +236,9 @@ impl MetadataCache {
     fn read_rows(&self, path: &Path) -> Option<CacheRows> {
         let bytes = fs::read(self.project_dir(path)?.join(CACHE_FILE)).ok()?;
         let rest = bytes.strip_prefix(file_header().as_slice())?;
-        let (checksum, body) = rest.split_at_checked(Version::LENGTH)?;
+        let (checksum, body) = rest.split_first_chunk()?;
         // The cache is written without a sync, so a power cut may damage it.
-        if checksum != Version::of_bytes(body).to_string().as_bytes() {
+        if *checksum != crc32fast::hash(body).to_le_bytes() {
             tracing::info!("metadata cache: the checksum is wrong; rebuilding the cache");
             return None;
         }
@@ -250,8 +250,8 @@ impl MetadataCache {
     pub(crate) fn save(&self, path: &Path, rows: &CacheRows) {
         let Some(dir) = self.project_dir(path) else { return };
         let body = &rows.bytes;
-        let checksum = Version::of_bytes(body).to_string();
-        let contents = [&file_header(), checksum.as_bytes(), body].concat();
+        let checksum = crc32fast::hash(body).to_le_bytes();
+        let contents = [&*file_header(), &checksum, body].concat();
         let options = AtomicWrite {
             temp_prefix: OsStr::new(TEMP_PREFIX),
             durability: Durability::Cache,
