@@ -162,7 +162,7 @@ impl DocumentForm {
             name: field.name.clone(),
             synonyms: vec![field.label.clone()],
             is_list: field.field_type == CustomType::Tags,
-            choices: field.field_type.choices().to_vec(),
+            choices: field.choices.clone(),
         }));
         // A rule of a section has only a text, like a criterion.
         let row = kind.row().unwrap_or(ItemKind::AcceptanceCriteria.row());

@@ -86,6 +86,8 @@ impl JsonSchema for EntryList {
 fn rank(field: &RecordField) -> u8 {
     match field.field_type {
         FieldType::Parent(_) => 1,
+        // Entries have it in `fields`.
+        FieldType::Value(..) => 0,
         _ if !field.is_editable => 0,
         FieldType::Title | FieldType::Body | FieldType::Priority => 2,
         _ => 3,

@@ -8,9 +8,10 @@ use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::VersionPrefix;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::ToolSpec;
+use reqlore_domain::records::custom_field::CustomType;
 use reqlore_domain::records::edit::RecordEdit;
 use reqlore_domain::records::ended::SUPERSEDES;
-use reqlore_domain::records::fields::{FieldType, RecordField, fields_of};
+use reqlore_domain::records::fields::{FieldType, RecordField, fields_of, value_fields};
 use reqlore_domain::records::kinds::{ItemKind, RecordKind};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -202,6 +203,7 @@ impl<StatusArgument: Into<Status>, Text: ToString> Arguments<StatusArgument, Tex
 /// The schema of the arguments that create an item of a kind, or update one.
 fn argument_schema(kind: &RecordKind, is_update: bool) -> Map<String, Value> {
     let fields: Vec<&RecordField> = fields_of(kind)
+        .chain(value_fields().filter(|field| field.is_of(kind)))
         .filter(|field| field.is_editable || (!is_update && field.is_required))
         .collect();
     // A tool that updates one field needs it.
@@ -245,15 +247,18 @@ fn field_schema(kind: &RecordKind, field: &RecordField, description: &str) -> Va
             let names: Vec<&str> = kind.statuses.iter().map(Status::name).collect();
             json!({ "type": "string", "enum": names })
         }
-        FieldType::Choice(names) => json!({ "type": "string", "enum": names }),
+        FieldType::Choice(names) | FieldType::Value(CustomType::Choice, names) => {
+            json!({ "type": "string", "enum": names })
+        }
+        FieldType::Value(CustomType::Number, _) => json!({ "type": "number" }),
         FieldType::Priority => json!({ "type": "integer", "minimum": 1, "maximum": 4 }),
-        FieldType::Tags => json!({ "type": "array" }),
+        FieldType::Tags | FieldType::Value(CustomType::Tags, _) => json!({ "type": "array" }),
         _ => json!({ "type": "string" }),
     };
     if !description.is_empty() {
         schema["description"] = json!(description);
     }
-    if field.field_type == FieldType::Tags {
+    if schema["type"] == "array" {
         schema["items"] = json!({ "type": "string" });
     }
     schema

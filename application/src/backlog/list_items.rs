@@ -235,7 +235,7 @@ impl Arguments {
             Ok(RecordOrder { field, is_reversed: is_descending })
         };
         if let Some(custom) = schema.field(field) {
-            return by_field(&custom.name, custom.field_type.choices());
+            return by_field(&custom.name, &custom.choices);
         }
         let mut names = SortField::NAMES.to_vec();
         names.push(FieldOrder::STATUS);

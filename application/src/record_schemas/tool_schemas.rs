@@ -8,6 +8,7 @@ use reqlore_domain::records::schema::RecordSchema;
 use serde_json::{Map, Value, json};
 
 use crate::tools::arguments::CUSTOM_FIELDS;
+use crate::tools::schema::property;
 
 /// Maximum bytes that custom fields and statuses add to the list of tools: about 300 tokens.
 const MAX_BYTES: usize = 750;
@@ -77,9 +78,11 @@ impl<'s> SchemaAddition<'s> {
         });
         let kinds: Vec<_> = kinds.collect();
         let has = |field: &&CustomField| {
-            kinds
-                .iter()
-                .any(|kind| field.has_kind(kind.name, kind.id_source == IdSource::FrontMatter))
+            // The schema of a tool may list a built-in one.
+            (!field.is_built_in || property(spec, &field.name).is_none())
+                && kinds
+                    .iter()
+                    .any(|kind| field.has_kind(kind.name, kind.id_source == IdSource::FrontMatter))
         };
         let fields: Vec<_> = schema.fields.iter().filter(has).collect();
         let statuses = match kinds.as_slice() {
@@ -157,7 +160,7 @@ impl<'s> SchemaAddition<'s> {
     /// `risk: Low, High`, `effort (required): number`.
     fn describe(&self, field: &CustomField) -> String {
         let required = if field.is_required && self.creates { " (required)" } else { "" };
-        let values = match field.field_type.choices() {
+        let values = match &*field.choices {
             [] => field.field_type.name().to_owned(),
             choices => choices.join(", "),
         };

@@ -3,7 +3,7 @@
 
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::service::ToolSpec;
-use reqlore_domain::records::ended::REVIEW_BY;
+use reqlore_domain::records::fields::value_fields;
 use serde_json::{Map, Value};
 use serde_path_to_error::Segment;
 
@@ -52,15 +52,15 @@ pub(crate) fn normalize(arguments: &mut Map<String, Value>, spec: &ToolSpec) {
     }
 }
 
-/// Removes the argument `fields`, the values of custom fields, and returns it with that of
-/// `review_by`, a field of all entities.
+/// Removes the argument `fields`, the values of custom fields, and returns it with the arguments
+/// that [`value_fields`] have.
 pub(crate) fn take_custom_fields(arguments: &mut Map<String, Value>) -> Result<Map<String, Value>> {
     let mut fields = arguments.remove(CUSTOM_FIELDS).unwrap_or_default();
     parse_json(&mut fields, &['{']);
-    let review = arguments.remove_entry(REVIEW_BY);
+    let built_in = value_fields().filter_map(|field| arguments.remove_entry(field.name));
     match fields {
-        Value::Null => Ok(Map::from_iter(review)),
-        Value::Object(fields) => Ok(fields.into_iter().chain(review).collect()),
+        Value::Null => Ok(built_in.collect()),
+        Value::Object(fields) => Ok(fields.into_iter().chain(built_in).collect()),
         _ => {
             let message = r#"fields: send an object such as {"risk": "High"}"#;
             Err(Error::new(ErrorKind::InvalidArgument, message).field(CUSTOM_FIELDS))

@@ -18,6 +18,10 @@ pub struct CustomField {
     pub kinds: Vec<String>,
     pub label: String,
     pub field_type: CustomType,
+    /// The values of a choice; empty for other types.
+    pub choices: Vec<String>,
+    /// A field of each project, which its schema does not list.
+    pub is_built_in: bool,
     /// A new record must have a value, and no tool removes it.
     pub is_required: bool,
     pub views: BTreeSet<FieldView>,
@@ -35,48 +39,29 @@ named_enum! {
     }
 }
 
-/// The type of a custom field.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CustomType {
-    Text,
-    Number,
-    /// A day such as 2026-11-27.
-    Date,
-    /// One of these values.
-    Choice(Vec<String>),
-    /// The name of a user.
-    User,
-    /// A list of texts.
-    Tags,
-    /// A link to a page: http, https or mailto.
-    Url,
+named_enum! {
+    /// The type of a custom field. Its name is a value of the schema.
+    CustomType {
+        Text = "text",
+        Number = "number",
+        /// A day such as 2026-11-27.
+        Date = "date",
+        /// One of the field's choices.
+        Choice = "choice",
+        /// The name of a user.
+        User = "user",
+        /// A list of texts.
+        Tags = "tags",
+        /// A link to a page: http, https or mailto.
+        Url = "url",
+    }
 }
 
 /// Prefixes of URLs that pages show as links. A script as the target would run in the reader's
 /// browser.
 const URL_SCHEMES: [&str; 3] = ["https://", "http://", "mailto:"];
 
-impl CustomType {
-    /// The names of all types in a schema.
-    pub const NAMES: [&str; 7] = ["text", "number", "date", "choice", "user", "tags", "url"];
-
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Number => "number",
-            Self::Date => "date",
-            Self::Choice(_) => "choice",
-            Self::User => "user",
-            Self::Tags => "tags",
-            Self::Url => "url",
-        }
-    }
-
-    /// The values of a choice; empty for other types.
-    pub fn choices(&self) -> &[String] {
-        if let Self::Choice(values) = self { values } else { &[] }
-    }
-
+impl CustomField {
     /// Returns the spelling that files have, or the reason why the text does not fit.
     fn check(&self, text: &str) -> Result<String, String> {
         let text = text.trim();
@@ -85,36 +70,34 @@ impl CustomType {
             return Err("a control character is not allowed; write it on one line".to_owned());
         }
         let shown = truncate_echo(text);
-        match self {
-            Self::Text | Self::User | Self::Tags => Ok(text.to_owned()),
-            Self::Number if value_key(text).starts_with('#') => Ok(text.to_owned()),
-            Self::Number => Err(format!("{shown:?} is not a number; write one such as 3 or 2.5")),
-            Self::Date if text.len() == 10 && Timestamp::parse(text).is_some() => {
+        match self.field_type {
+            CustomType::Text | CustomType::User | CustomType::Tags => Ok(text.to_owned()),
+            CustomType::Number if value_key(text).starts_with('#') => Ok(text.to_owned()),
+            CustomType::Number => {
+                Err(format!("{shown:?} is not a number; write one such as 3 or 2.5"))
+            }
+            CustomType::Date if text.len() == 10 && Timestamp::parse(text).is_some() => {
                 Ok(text.to_owned())
             }
-            Self::Date => Err(format!("{shown:?} is not a date; write one such as 2026-11-27")),
-            Self::Choice(values) => {
+            CustomType::Date => {
+                Err(format!("{shown:?} is not a date; write one such as 2026-11-27"))
+            }
+            CustomType::Choice => {
+                let values = &self.choices;
                 let key = value_key(text);
                 let found = values.iter().find(|value| value_key(value) == key).cloned();
                 let one_of = || format!("{shown:?} is invalid; use one of {}", values.join(", "));
                 found.ok_or_else(one_of)
             }
-            Self::Url if URL_SCHEMES.iter().any(|scheme| starts_with(text, scheme)) => {
+            CustomType::Url if URL_SCHEMES.iter().any(|scheme| starts_with(text, scheme)) => {
                 Ok(text.to_owned())
             }
-            Self::Url => {
+            CustomType::Url => {
                 Err(format!("{shown:?} is not a link; begin it with https://, http:// or mailto:"))
             }
         }
     }
-}
 
-fn starts_with(text: &str, scheme: &str) -> bool {
-    text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
-        && text.len() > scheme.len()
-}
-
-impl CustomField {
     /// True if records of this kind have the field. `is_entity` distinguishes kinds of entities;
     /// `entity` is any of them.
     pub fn has_kind(&self, kind: &str, is_entity: bool) -> bool {
@@ -154,7 +137,7 @@ impl CustomField {
             return Err(format!("at most {MAX_VALUES} values are allowed, this has {count}"));
         }
         let checked: Result<Vec<String>, String> =
-            texts.iter().map(|text| self.field_type.check(text)).collect();
+            texts.iter().map(|text| self.check(text)).collect();
         let mut checked = checked?;
         Ok(match self.field_type {
             _ if checked.is_empty() => Value::Null,
@@ -165,11 +148,11 @@ impl CustomField {
 
     /// The form of a value, for errors.
     pub(super) fn form(&self) -> String {
-        match &self.field_type {
+        match self.field_type {
             CustomType::Text => "a text".to_owned(),
             CustomType::Number => "a number".to_owned(),
             CustomType::Date => "a date such as 2026-11-27".to_owned(),
-            CustomType::Choice(values) => format!("one of {}", values.join(", ")),
+            CustomType::Choice => format!("one of {}", self.choices.join(", ")),
             CustomType::User => "the name of a user".to_owned(),
             CustomType::Tags => "a list of texts".to_owned(),
             CustomType::Url => "a link such as https://example.org".to_owned(),
@@ -179,7 +162,7 @@ impl CustomField {
     /// The value of an answer: a number, a list or a text. A value that does not fit is the text as
     /// written.
     pub fn answer(&self, texts: &[String]) -> Value {
-        match (&self.field_type, texts) {
+        match (self.field_type, texts) {
             (CustomType::Tags, _) => texts.into(),
             (CustomType::Number, [text]) => {
                 let number = text.trim().parse().ok().filter(|_| self.problem(texts).is_none());
@@ -195,9 +178,14 @@ impl CustomField {
         if texts.len() > 1 && self.field_type != CustomType::Tags {
             return Some(format!("{} has {} values; keep one", self.name, texts.len()));
         }
-        let problem = texts.iter().find_map(|text| self.field_type.check(text).err())?;
+        let problem = texts.iter().find_map(|text| self.check(text).err())?;
         Some(format!("{}: {problem}", self.name))
     }
+}
+
+fn starts_with(text: &str, scheme: &str) -> bool {
+    text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+        && text.len() > scheme.len()
 }
 
 /// `1e-3` as `0.001`, as files have it.
@@ -229,6 +217,8 @@ mod tests {
             kinds: vec!["epic".to_owned()],
             label: "Risk".to_owned(),
             field_type,
+            choices: vec!["Low".to_owned(), "High".to_owned()],
+            is_built_in: false,
             is_required: false,
             views: BTreeSet::new(),
         }
@@ -236,11 +226,10 @@ mod tests {
 
     #[test]
     fn values_are_checked_by_type() {
-        let choice = CustomType::Choice(vec!["Low".to_owned(), "High".to_owned()]);
         for (field_type, given, expected) in [
-            (choice.clone(), json!("high"), Ok(json!("High"))),
-            (choice.clone(), json!("x"), Err("\"x\" is invalid; use one of Low, High")),
-            (choice.clone(), json!(["Low"]), Err("send one of Low, High")),
+            (CustomType::Choice, json!("high"), Ok(json!("High"))),
+            (CustomType::Choice, json!("x"), Err("\"x\" is invalid; use one of Low, High")),
+            (CustomType::Choice, json!(["Low"]), Err("send one of Low, High")),
             (CustomType::Number, json!(3), Ok(json!("3"))),
             (CustomType::Number, json!("2.5"), Ok(json!("2.5"))),
             (CustomType::Number, json!(1e-7), Ok(json!("0.0000001"))),

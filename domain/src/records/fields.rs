@@ -1,7 +1,9 @@
 //! The built-in fields of items and entities: one table, from which front matter, arguments, forms
 //! and lists are made.
 
+use super::custom_field::{CustomType, FieldView};
 use super::kinds::{IdSource, ItemKind, RecordKind};
+use super::values::REVIEW_BY;
 use crate::backlog::fields::{RelationshipType, RequirementType, find_by_name};
 
 /// The type of a field's value.
@@ -35,6 +37,9 @@ pub enum FieldType {
     Text,
     /// File suffixes of link targets.
     Suffixes,
+    /// A value that storages keep like those of custom fields, and the values of a choice. Tools
+    /// take it as an argument, and everything else treats it as a custom field. Never required.
+    Value(CustomType, &'static [&'static str]),
 }
 
 /// A built-in field of some kinds.
@@ -63,6 +68,8 @@ pub struct RecordField {
     pub is_editable: bool,
     /// Below the other keys of front matter.
     pub is_last: bool,
+    /// Of a [`FieldType::Value`].
+    pub views: &'static [FieldView],
 }
 
 impl RecordField {
@@ -72,6 +79,16 @@ impl RecordField {
             IdSource::FileName => self.items.iter().any(|item| item.name() == kind.name),
             IdSource::FrontMatter => self.of_entities,
         }
+    }
+
+    fn is_value(&self) -> bool {
+        matches!(self.field_type, FieldType::Value(..))
+    }
+
+    /// The names of the kinds, as the schema of a project has them.
+    pub fn kinds(&self) -> impl Iterator<Item = &'static str> {
+        let items = self.items.iter().map(|kind| kind.name());
+        items.chain(self.of_entities.then_some("entity"))
     }
 
     /// True for its name or a synonym, in any spelling.
@@ -92,9 +109,14 @@ pub fn relationship_types(kind: ItemKind) -> Vec<RelationshipType> {
     types.collect()
 }
 
-/// The fields of a kind, in the order of files and forms.
+/// The fields of a kind, in the order of files and forms. [`value_fields`] has the rest.
 pub fn fields_of(kind: &RecordKind) -> impl Iterator<Item = &'static RecordField> {
-    FIELDS.iter().filter(|field| field.is_of(kind))
+    FIELDS.iter().filter(|field| field.is_of(kind) && !field.is_value())
+}
+
+/// The fields whose values are kept like those of custom fields.
+pub fn value_fields() -> impl Iterator<Item = &'static RecordField> {
+    FIELDS.iter().filter(|field| field.is_value())
 }
 
 /// True for a key of entities that is never a link.
@@ -135,6 +157,7 @@ const fn field(name: &'static str, label: &'static str, field_type: FieldType) -
         is_required: false,
         is_editable: true,
         is_last: false,
+        views: &[],
     }
 }
 
@@ -201,7 +224,7 @@ const TAGS: RecordField = RecordField {
 };
 
 /// All built-in fields, in the order of files and forms.
-pub static FIELDS: [RecordField; 36] = [
+pub static FIELDS: [RecordField; 37] = [
     RecordField { of_entities: true, is_editable: false, ..field("id", "ID", FieldType::Id) },
     RecordField { of_entities: true, is_editable: false, ..field("type", "Kind", FieldType::Text) },
     RecordField {
@@ -264,6 +287,11 @@ pub static FIELDS: [RecordField; 36] = [
         hint: "One relation per line, such as: affects: REQ-001, or: supersedes: dec-1d2c8f",
         of_entities: true,
         ..field("links", "Links", FieldType::Links)
+    },
+    RecordField {
+        of_entities: true,
+        is_editable: false,
+        ..field(REVIEW_BY, "Review by", FieldType::Value(CustomType::Date, &[]))
     },
     relationship(RelationshipType::DependsOn),
     relationship(RelationshipType::Blocks),

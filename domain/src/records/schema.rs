@@ -1,13 +1,12 @@
 //! The record schema of a project: its custom fields, statuses and views.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
-use super::custom_field::{CustomField, CustomType};
-use super::ended::REVIEW_BY;
-use super::fields::{FieldType, RecordField};
+use super::custom_field::CustomField;
+use super::fields::{FieldType, RecordField, value_fields};
 use super::kinds::KINDS;
 use super::tombstone::RecordRef;
 use super::values::{CustomValues, value_key};
@@ -25,9 +24,9 @@ pub const MAX_STATUSES: usize = 20;
 pub const MAX_VIEWS: usize = 50;
 
 /// The custom fields, statuses and views of a project. Default: none.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordSchema {
-    /// In the order of the file.
+    /// The built-in ones, then those of the project in the order of the file.
     pub fields: Vec<CustomField>,
     /// By the name of a kind, or `entity`.
     pub(super) statuses: BTreeMap<String, Vec<(String, StatusCategory)>>,
@@ -65,15 +64,39 @@ named_enum! {
     }
 }
 
-/// The day by which users review an entity.
-static REVIEW_FIELD: LazyLock<CustomField> = LazyLock::new(|| CustomField {
-    name: REVIEW_BY.to_owned(),
-    kinds: vec!["entity".to_owned()],
-    label: "Review by".to_owned(),
-    field_type: CustomType::Date,
-    is_required: false,
-    views: BTreeSet::new(),
-});
+/// The [`value_fields`] that no form has.
+static HIDDEN_FIELDS: LazyLock<Vec<CustomField>> = LazyLock::new(|| built_in_fields(false));
+
+fn built_in_fields(is_editable: bool) -> Vec<CustomField> {
+    let mut fields = Vec::new();
+    for row in value_fields().filter(|row| row.is_editable == is_editable) {
+        if let FieldType::Value(field_type, choices) = row.field_type {
+            fields.push(CustomField {
+                name: row.name.to_owned(),
+                kinds: row.kinds().map(str::to_owned).collect(),
+                label: row.label.to_owned(),
+                field_type,
+                choices: choices.iter().map(|name| (*name).to_owned()).collect(),
+                is_built_in: true,
+                is_required: false,
+                views: row.views.iter().copied().collect(),
+            });
+        }
+    }
+    fields
+}
+
+impl Default for RecordSchema {
+    fn default() -> Self {
+        Self {
+            fields: built_in_fields(true),
+            statuses: BTreeMap::new(),
+            views: Vec::new(),
+            always: Vec::new(),
+            diagnostics: Vec::new(),
+        }
+    }
+}
 
 impl Status {
     /// The category of a built-in status.
@@ -98,6 +121,11 @@ impl RecordSchema {
                 Self { diagnostics: vec![Diagnostic::new(None, problem)], ..Self::default() }
             }
         }
+    }
+
+    /// The fields that the project defines.
+    pub fn own_fields(&self) -> impl Iterator<Item = &CustomField> {
+        self.fields.iter().filter(|field| !field.is_built_in)
     }
 
     pub fn field(&self, name: &str) -> Option<&CustomField> {
@@ -188,14 +216,14 @@ impl RecordSchema {
         Some(statuses)
     }
 
-    /// The custom fields of a kind, and of entities the day of their review.
+    /// The custom fields of a kind, and those that no form has.
     fn fields_of_kind<'s>(
         &'s self,
         kind: &str,
         is_entity: bool,
     ) -> impl Iterator<Item = &'s CustomField> {
-        let own = self.fields.iter().filter(move |field| field.has_kind(kind, is_entity));
-        own.chain(is_entity.then_some(&*REVIEW_FIELD))
+        let fields = self.fields.iter().chain(&*HIDDEN_FIELDS);
+        fields.filter(move |field| field.has_kind(kind, is_entity))
     }
 
     /// The values of the custom fields of an item or entity, for answers.

@@ -108,7 +108,7 @@ impl SchemaParser<'_> {
         if is_built_in(name) {
             return fail("the name is used by a built-in field or relation; choose another");
         }
-        if self.schema.fields.len() == MAX_CUSTOM_FIELDS {
+        if self.schema.own_fields().count() == MAX_CUSTOM_FIELDS {
             return fail(&format!("a project has at most {MAX_CUSTOM_FIELDS} fields; remove some"));
         }
         let Some(table) = value.get_ref().as_table() else {
@@ -119,6 +119,8 @@ impl SchemaParser<'_> {
             kinds: Vec::new(),
             label: default_label(name),
             field_type: CustomType::Text,
+            choices: Vec::new(),
+            is_built_in: false,
             is_required: false,
             views: BTreeSet::new(),
         };
@@ -141,8 +143,9 @@ impl SchemaParser<'_> {
         if field.kinds.is_empty() {
             return fail("kinds is missing; write for example kinds = [\"requirement\"]");
         }
-        field.field_type = parse_type(type_name, values)
-            .map_err(|message| (span.start, in_field(name, &message)))?;
+        let problem = |message: String| (span.start, in_field(name, &message));
+        field.field_type = parse_type(type_name, values.is_some()).map_err(problem)?;
+        field.choices = values.unwrap_or_default();
         self.schema.fields.push(field);
         Ok(())
     }
@@ -313,24 +316,21 @@ fn check_label(label: &str) -> Result<(), String> {
     one_line(label)
 }
 
-fn parse_type(name: &str, values: Option<Vec<String>>) -> Result<CustomType, String> {
-    Ok(match (name, values) {
-        ("choice", Some(values)) => CustomType::Choice(values),
-        ("choice", None) => {
-            return Err("a choice needs values; write values = [\"Low\"]".to_owned());
+fn parse_type(name: &str, has_values: bool) -> Result<CustomType, String> {
+    let found = CustomType::ALL.into_iter().find(|one| one.name() == name);
+    match (found, has_values) {
+        (Some(CustomType::Choice), false) => {
+            Err("a choice needs values; write values = [\"Low\"]".to_owned())
         }
-        (_, Some(_)) => return Err("only a choice has values; remove them".to_owned()),
-        ("text", _) => CustomType::Text,
-        ("number", _) => CustomType::Number,
-        ("date", _) => CustomType::Date,
-        ("user", _) => CustomType::User,
-        ("tags", _) => CustomType::Tags,
-        ("url", _) => CustomType::Url,
-        (other, _) => {
+        (found, true) if found != Some(CustomType::Choice) => {
+            Err("only a choice has values; remove them".to_owned())
+        }
+        (Some(found), _) => Ok(found),
+        (None, _) => {
             let names = CustomType::NAMES.join(", ");
-            return Err(format!("type {} is invalid; use one of {names}", echo(other)));
+            Err(format!("type {} is invalid; use one of {names}", echo(name)))
         }
-    })
+    }
 }
 
 /// The spelling of a status: of a built-in one, or as given.

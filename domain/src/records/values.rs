@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::fields::is_field_word;
+use super::fields::{is_field_word, value_fields};
 use super::kinds::ItemKind;
 use crate::backlog::relation_words::known_relations;
 use crate::name_form::fold_name;
@@ -31,7 +31,7 @@ pub const REVIEW_BY: &str = "review_by";
 
 /// Names that no custom field can have, besides those of the built-in fields: other arguments,
 /// keys, answers, orders and columns.
-const OTHER_NAMES: [&str; 18] = [
+const OTHER_NAMES: [&str; 17] = [
     "children",
     "done",
     "entity",
@@ -45,7 +45,6 @@ const OTHER_NAMES: [&str; 18] = [
     "project",
     "reference",
     "reference_id",
-    REVIEW_BY,
     "show",
     "sort",
     "text",
@@ -61,7 +60,7 @@ impl CustomValues {
         let mut values = BTreeMap::new();
         for YamlEntry { key, node, .. } in entries {
             let is_custom = is_field_name(key) && !is_built_in(key);
-            if values.len() < MAX_KEYS && (is_custom || key == REVIEW_BY) {
+            if values.len() < MAX_KEYS && (is_custom || is_value_key(key)) {
                 let texts = node_texts(node);
                 if !texts.is_empty() {
                     values.insert(key.clone(), texts);
@@ -112,6 +111,10 @@ pub fn is_field_name(name: &str) -> bool {
     name.len() <= MAX_FIELD_NAME_CHARS
         && name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
+}
+
+fn is_value_key(key: &str) -> bool {
+    value_fields().any(|field| field.key == key)
 }
 
 /// True for the name of a built-in field or of a relation.

@@ -106,7 +106,7 @@ impl KindSchema {
         let statuses = schema.statuses_of(row.name).into_iter();
         let statuses = statuses
             .map(|(name, category)| KindStatus { name, category: category.name().to_owned() });
-        let fields = schema.fields.iter().filter(|field| field.has_kind(row.name, is_entity));
+        let fields = schema.own_fields().filter(|field| field.has_kind(row.name, is_entity));
         Self {
             kind: row.name.to_owned(),
             label: row.noun.to_owned(),
@@ -124,7 +124,7 @@ impl From<&CustomField> for FieldSchema {
             name: field.name.clone(),
             label: field.label.clone(),
             field_type: field.field_type.name().to_owned(),
-            choices: field.field_type.choices().to_vec(),
+            choices: field.choices.clone(),
             is_required: field.is_required,
             views: views.map(str::to_owned).collect(),
         }

@@ -175,16 +175,16 @@ impl FormField {
 
     /// A custom field without a value.
     fn of_custom(field: &CustomField) -> Self {
-        let control = match &field.field_type {
-            CustomType::Choice(values) => {
-                let values = values.iter().map(String::as_str);
+        let control = match field.field_type {
+            CustomType::Choice => {
+                let values = field.choices.iter().map(String::as_str);
                 FieldControl::Choice(equal_choices(once("").chain(values)))
             }
             CustomType::Tags => FieldControl::List,
             _ => FieldControl::Line,
         };
         let (input, hint) = match field.field_type {
-            CustomType::Text | CustomType::Choice(_) => ("", ""),
+            CustomType::Text | CustomType::Choice => ("", ""),
             CustomType::Tags => ("", "Separated by commas; \"a, b\" is one text."),
             CustomType::User => ("", "User name."),
             CustomType::Date => ("type=date", ""),
