@@ -2,7 +2,7 @@
 //!
 //! Of the settings only the root is used. No configuration file is read.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -87,10 +87,17 @@ pub(crate) fn isolated_server(program: &Path, arguments: &[String], root: &Path)
     command
 }
 
-/// Runs a command as clients run their hooks.
-pub(crate) fn run_in_shell(command: &str, folder: &Path) -> io::Result<Output> {
+/// Runs a command as clients run their hooks. The input must fit in the buffer of a pipe.
+pub(crate) fn run_in_shell(command: &str, folder: &Path, input: &str) -> io::Result<Output> {
     let mut shell = Command::new("/bin/sh");
-    shell.args(["-c", command]).current_dir(folder).stdin(Stdio::null()).output()
+    shell.args(["-c", command]).current_dir(folder);
+    shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = shell.spawn()?;
+    if let Some(mut stdin) = running.stdin.take() {
+        // A hook may end without reading its input.
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    running.wait_with_output()
 }
 
 /// Opens a file in the user's browser; `on_failure` runs if the browser fails later. Returns false

@@ -1,4 +1,4 @@
-//! The session hooks of clients: commands whose output a client adds to a new conversation.
+//! The hooks of clients: commands whose output a client adds to a conversation.
 
 use std::path::PathBuf;
 
@@ -8,18 +8,39 @@ use crate::client::{Client, ConfigScope};
 use crate::environment::ClientEnvironment;
 use crate::error::ConfigError;
 
-/// A hook for the start of a session. Only clients whose hook is known to work have one.
+/// The event that runs a hook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HookEvent {
+    /// A conversation begins.
+    Session,
+    /// The user has sent a prompt, which the hook reads from standard input.
+    Prompt,
+}
+
+impl HookEvent {
+    pub const ALL: [Self; 2] = [Self::Session, Self::Prompt];
+
+    /// As in the hook's command.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Session => "session",
+            Self::Prompt => "prompt",
+        }
+    }
+}
+
+/// A hook for an event. Only clients whose hook is known to work have one.
 #[derive(Debug)]
-pub struct SessionHook {
+pub struct ClientHook {
     client: Client,
     /// The file of the project that only its user has. Without one, all hooks are in `user_file`.
     project_file: Option<&'static str>,
     /// In the client's folder.
     user_file: &'static str,
-    /// The path of the list of hooks in the file.
+    /// The path of the list of hooks in the file. It ends with the client's name of the event.
     pub path: &'static [&'static str],
-    /// The kinds of sessions, one entry for each; empty if the client has no such choice. Resumed
-    /// sessions contain the text already.
+    /// The kinds of sessions, one entry for each, and an empty text for all; no text if the client
+    /// has no such entries. Resumed sessions contain the text already.
     matchers: &'static [&'static str],
     command_key: &'static str,
     /// The client's time limit, in its unit. The hook ends earlier by itself.
@@ -44,7 +65,7 @@ enum HookAnswer {
 
 /// "Hooks reference" (code.claude.com/docs): the file `settings.local.json` is the user's own.
 /// Top-level keys of an answer are ignored, and plain text would reach VS Code as an error.
-const CLAUDE_CODE: SessionHook = SessionHook {
+const CLAUDE_CODE: ClientHook = ClientHook {
     client: Client::ClaudeCode,
     project_file: Some(".claude/settings.local.json"),
     user_file: "settings.json",
@@ -60,7 +81,7 @@ const CLAUDE_CODE: SessionHook = SessionHook {
 
 /// "Hooks" (developers.openai.com/codex): `hooks.json` may have no other keys than `hooks` and
 /// `description`. An answer must not have unknown keys.
-const CODEX: SessionHook = SessionHook {
+const CODEX: ClientHook = ClientHook {
     client: Client::Codex,
     project_file: None,
     user_file: "hooks.json",
@@ -71,7 +92,7 @@ const CODEX: SessionHook = SessionHook {
 
 /// "Hooks reference" (geminicli.com/docs): a matcher of a session is compared as a whole, and
 /// timeouts are in milliseconds.
-const GEMINI: SessionHook = SessionHook {
+const GEMINI: ClientHook = ClientHook {
     client: Client::Gemini,
     project_file: None,
     matchers: &["startup", "clear"],
@@ -81,7 +102,7 @@ const GEMINI: SessionHook = SessionHook {
 
 /// "GitHub Copilot CLI hooks reference" (docs.github.com/copilot). In trusted folders it also runs
 /// the hooks of Claude Code, but version 1.0.102 ignores their nested answer.
-const COPILOT: SessionHook = SessionHook {
+const COPILOT: ClientHook = ClientHook {
     client: Client::Copilot,
     project_file: None,
     user_file: "hooks/reqlore.json",
@@ -96,7 +117,7 @@ const COPILOT: SessionHook = SessionHook {
 
 /// "Hooks" and "Third party hooks" (cursor.com/docs): with third-party configuration turned on, it
 /// also runs the hooks of Claude Code.
-const CURSOR: SessionHook = SessionHook {
+const CURSOR: ClientHook = ClientHook {
     client: Client::Cursor,
     project_file: None,
     user_file: "hooks.json",
@@ -108,23 +129,36 @@ const CURSOR: SessionHook = SessionHook {
     ..CLAUDE_CODE
 };
 
+/// Prompts have no kinds. `additionalContext` is added to the prompt.
+const CLAUDE_CODE_PROMPT: ClientHook =
+    ClientHook { path: &["hooks", "UserPromptSubmit"], matchers: &[""], ..CLAUDE_CODE };
+
+const CODEX_PROMPT: ClientHook =
+    ClientHook { path: CLAUDE_CODE_PROMPT.path, matchers: &[""], ..CODEX };
+
+const GEMINI_PROMPT: ClientHook =
+    ClientHook { path: &["hooks", "BeforeAgent"], matchers: &[""], ..GEMINI };
+
 const VERSION_FILE: &str = "{\n  \"version\": 1\n}\n";
 
 impl Client {
     /// `None` if no hook of the client is known to work.
-    pub fn session_hook(self) -> Option<&'static SessionHook> {
-        match self {
-            Self::ClaudeCode => Some(&CLAUDE_CODE),
-            Self::Codex => Some(&CODEX),
-            Self::Gemini => Some(&GEMINI),
-            Self::Copilot => Some(&COPILOT),
-            Self::Cursor => Some(&CURSOR),
+    pub fn hook(self, event: HookEvent) -> Option<&'static ClientHook> {
+        match (self, event) {
+            (Self::ClaudeCode, HookEvent::Session) => Some(&CLAUDE_CODE),
+            (Self::ClaudeCode, HookEvent::Prompt) => Some(&CLAUDE_CODE_PROMPT),
+            (Self::Codex, HookEvent::Session) => Some(&CODEX),
+            (Self::Codex, HookEvent::Prompt) => Some(&CODEX_PROMPT),
+            (Self::Gemini, HookEvent::Session) => Some(&GEMINI),
+            (Self::Gemini, HookEvent::Prompt) => Some(&GEMINI_PROMPT),
+            (Self::Copilot, HookEvent::Session) => Some(&COPILOT),
+            (Self::Cursor, HookEvent::Session) => Some(&CURSOR),
             _ => None,
         }
     }
 }
 
-impl SessionHook {
+impl ClientHook {
     /// The file of the hook and its scope. A file of the project is its user's own too.
     pub fn location(
         &self,
@@ -145,7 +179,10 @@ impl SessionHook {
         if self.matchers.is_empty() {
             return Ok(vec![hook]);
         }
-        let entry = |matcher| json!({ "matcher": matcher, "hooks": [hook] });
+        let entry = |matcher: &&str| match *matcher {
+            "" => json!({ "hooks": [hook] }),
+            matcher => json!({ "matcher": matcher, "hooks": [hook] }),
+        };
         Ok(self.matchers.iter().map(entry).collect())
     }
 
@@ -154,7 +191,7 @@ impl SessionHook {
         match self.answer {
             HookAnswer::Nested => json!({
                 "hookSpecificOutput": {
-                    "hookEventName": "SessionStart",
+                    "hookEventName": self.path.last(),
                     "additionalContext": text,
                 }
             }),

@@ -89,10 +89,11 @@ pub(crate) fn run(flags: &SettingFlags, options: &Options) -> Result<u8> {
         let mut plan =
             ChangePlan::configure(&server, flags, options, &clients, &log, &environment)?;
         let asks = needs_answers(options) && can_ask(options);
-        match options.hooks.or(asks.then_some(HookChoice::Session)) {
-            Some(HookChoice::Session) => plan.add_hooks(&server, flags, options, &clients),
-            Some(HookChoice::None) => plan.remove_hooks(options, &clients, &log),
-            None => {}
+        if let Some(choice) = options.hooks {
+            plan.remove_hooks(choice, options, &clients, &log);
+        }
+        if let Some(choice) = options.hooks.or(asks.then_some(HookChoice::Session)) {
+            plan.add_hooks(choice, &server, flags, options, &clients);
         }
         plan
     };

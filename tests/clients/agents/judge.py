@@ -24,7 +24,9 @@ from model import Script, ScriptedModel, Step, find_tool, shown_prefix
 from protocols import strings_in
 
 HERE = Path(__file__).resolve().parent
-PROMPT = "Call the tools that the script names."
+# A story fits it.
+PROMPT = "Let guests borrow without an account."
+HOOKS_WITH_PROMPTS = ["claude-code", "codex", "gemini"]
 RUN_SECONDS = 180
 SIDE_COMMAND_SECONDS = 30
 SERVER_END_SECONDS = 10
@@ -193,7 +195,7 @@ class Judge:
 
             problem = None
             if client.hook:
-                init = [self.binary, "init", "--client", client.hook, "--hooks", "session"]
+                init = [self.binary, "init", "--client", client.hook, "--hooks", "prompt"]
                 problem = run([*init, "--yes", "--no-agents-md"], SIDE_COMMAND_SECONDS)
                 # The client starts the server through the wrapper instead.
                 for entry in SERVER_ENTRIES:
@@ -226,18 +228,20 @@ class Judge:
             problem = f"{shown} characters" if shown < MAX_OPENING else None
             report("the model sees the opening of the instructions", problem)
         if client.hook or client.has_documented_hook:
-            shown = self.hook_texts(outcome)
-            problem = None if shown == 1 else f"it is there {shown} times"
-            report("the text of the session hook reaches the model once", problem)
+            events = ["session", "prompt"] if client.hook in HOOKS_WITH_PROMPTS else ["session"]
+            for event in events:
+                shown = self.hook_texts(outcome, event)
+                problem = None if shown == 1 else f"it is there {shown} times"
+                report(f"the text of the {event} hook reaches the model once", problem)
         problem = None if outcome.is_server_gone else f"it ran for {SERVER_END_SECONDS} s more"
         report("the server ends with the client", problem)
 
     def shown_instructions(self, outcome: Outcome) -> int:
         return shown_prefix(self.instructions, outcome.script.first_body or {})
 
-    def hook_texts(self, outcome: Outcome) -> int:
+    def hook_texts(self, outcome: Outcome, event: str) -> int:
         """The number of times that the first request has the whole text of the hook."""
-        command = [self.binary, "hook", "session", "--client", "copilot"]
+        command = [self.binary, "hook", event, "--client", "claude-code"]
         home = self.template / "home"
         done = subprocess.run(
             command,
@@ -245,8 +249,9 @@ class Judge:
             env=fixture.environment(home),
             check=True,
             capture_output=True,
+            input=json.dumps({"prompt": PROMPT}).encode(),
         )
-        text = json.loads(done.stdout)["additionalContext"]
+        text = json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]
         return sum(string.count(text) for string in strings_in(outcome.script.first_body))
 
     def table(self, outcomes: list[Outcome]) -> str:

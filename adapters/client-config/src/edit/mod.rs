@@ -194,11 +194,12 @@ pub fn hook_command(entry: &Value) -> Option<&str> {
 
 /// True for an entry that init wrote, possibly edited since.
 fn is_hook(entry: &Value) -> bool {
-    hook_command(entry).is_some_and(|text| text.contains("reqlore") && text.contains(HOOK_WORDS))
+    let is_ours = |text: &str| HOOK_WORDS.iter().any(|words| text.contains(words));
+    hook_command(entry).is_some_and(|text| text.contains(SERVER_NAME) && is_ours(text))
 }
 
-/// In the command of each hook of this server.
-const HOOK_WORDS: &str = " hook session ";
+/// One of them is in the command of each hook of this server.
+const HOOK_WORDS: [&str; 2] = [" hook session ", " hook prompt "];
 
 fn split_bom(text: &str) -> Result<(&str, &str), ConfigError> {
     if text.len() > MAX_FILE_BYTES {

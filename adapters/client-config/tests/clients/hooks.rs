@@ -3,37 +3,43 @@
 use std::fmt::Write as _;
 
 use expect_test::expect_file;
-use reqlore_client_config::{Client, ConfigScope, Platform, edit};
+use reqlore_client_config::{Client, ConfigScope, HookEvent, Platform, edit};
 use serde_json::{Value, json};
 
 use crate::{empty_machine, golden};
 
 const COMMAND: &str = "test -x /bin/reqlore && /bin/reqlore hook session --client x || true";
 
+fn clients_and_events() -> impl Iterator<Item = (Client, HookEvent)> {
+    Client::ALL.into_iter().flat_map(|client| HookEvent::ALL.map(|event| (client, event)))
+}
+
 #[test]
 fn hook_files_match_the_reviewed_ones() {
     let environment = empty_machine(Platform::Linux);
     let mut locations = String::new();
-    for client in Client::ALL {
-        let Some(hook) = client.session_hook() else { continue };
+    for (client, event) in clients_and_events() {
+        let Some(hook) = client.hook(event) else { continue };
         for scope in ConfigScope::ALL {
             let (scope, file) = hook.location(scope, &environment);
-            writeln!(locations, "{client} {}: {}", scope.name(), file.display()).unwrap();
+            let words = format!("{client} {} {}", event.name(), scope.name());
+            writeln!(locations, "{words}: {}", file.display()).unwrap();
         }
         let entries = hook.entries(COMMAND).unwrap();
         let text = edit::put_hook(hook.new_file, hook.path, &entries).unwrap();
         let _: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(edit::find_hook(&text, hook.path).unwrap(), entries);
         assert_eq!(edit::put_hook(&text, hook.path, &entries).unwrap(), text, "put twice");
+        let file = if event == HookEvent::Session { "hook.json" } else { "prompt-hook.json" };
         writeln!(locations, "  answer {}", hook.answer("x")).unwrap();
-        expect_file![golden(client.name()).join("hook.json")].assert_eq(&text);
+        expect_file![golden(client.name()).join(file)].assert_eq(&text);
     }
     expect_file![golden("hooks.txt")].assert_eq(&locations);
 }
 
 #[test]
 fn hook_edits_keep_everything_else() {
-    let hook = Client::ClaudeCode.session_hook().unwrap();
+    let hook = Client::ClaudeCode.hook(HookEvent::Session).unwrap();
     let entries = hook.entries(COMMAND).unwrap();
     let new = hook.entries(&COMMAND.replace("/bin/", "/opt/")).unwrap();
     for text in [
@@ -97,7 +103,8 @@ fn entries_of_other_commands_are_not_ours() {
 
 #[test]
 fn command_with_a_variable_of_the_client_is_rejected() {
-    let entries = |client: Client, command| client.session_hook().unwrap().entries(command);
+    let entries =
+        |client: Client, command| client.hook(HookEvent::Session).unwrap().entries(command);
     assert!(entries(Client::Gemini, "/home/$USER/reqlore hook session ").is_err());
     assert!(entries(Client::Codex, "/home/$USER/reqlore hook session ").is_ok());
 }

@@ -1,4 +1,4 @@
-//! Runs session hooks as their clients would, and shows the text that they add.
+//! Runs hooks as their clients would, and shows the text that they add.
 //!
 //! A project's file may come from a cloned repository. So only commands that init writes are run,
 //! with this binary.
@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use reqlore_client_config::{Client, ClientEnvironment, ConfigScope, SessionHook, edit};
+use reqlore_client_config::{Client, ClientEnvironment, ClientHook, ConfigScope, HookEvent, edit};
 use serde_json::Value;
 
 use super::report::AreaReport;
@@ -16,14 +16,18 @@ use crate::commands::untrusted_text::read_file;
 
 const MAX_FILE_BYTES: u64 = 4 << 20;
 const BYTES_PER_TOKEN: usize = 4;
+/// The input of a hook for prompts.
+const TEST_INPUT: &str = "{\"prompt\": \"What must a change of this project respect?\"}";
 
 pub(super) fn check_hooks(
     environment: &ClientEnvironment,
     with_token: bool,
     report: &mut AreaReport<'_>,
 ) {
-    for client in Client::ALL {
-        let Some(hook) = client.session_hook() else { continue };
+    for (client, event) in
+        Client::ALL.into_iter().flat_map(|client| HookEvent::ALL.map(|event| (client, event)))
+    {
+        let Some(hook) = client.hook(event) else { continue };
         for asked in ConfigScope::ALL {
             let (scope, file) = hook.location(asked, environment);
             // A client without a file in the project has one location.
@@ -31,7 +35,8 @@ pub(super) fn check_hooks(
                 continue;
             }
             let Ok(Some(text)) = read_file(&file, MAX_FILE_BYTES) else { continue };
-            let subject = format!("hook of {} ({})", client.title(), file.display());
+            let (name, title) = (event.name(), client.title());
+            let subject = format!("{name} hook of {title} ({})", file.display());
             let mut report = report.with_subject(&subject);
             let found = match edit::find_hook(&text, hook.path) {
                 Ok(found) => found,
@@ -48,7 +53,7 @@ pub(super) fn check_hooks(
                 report.warning(
                     "was not run, because it is not a command that init writes for this binary",
                     format!(
-                        "check the command, or run `reqlore init --client {client} --hooks session`"
+                        "check the command, or run `reqlore init --client {client} --hooks {name}`"
                     ),
                 );
             } else if is_remote && scope == ConfigScope::Project && !with_token {
@@ -57,7 +62,7 @@ pub(super) fn check_hooks(
                     "if you trust that server, run `reqlore doctor --with-token`",
                 );
             } else {
-                run_hook(hook, command, &environment.project, &mut report);
+                run_hook((hook, event), command, &environment.project, &mut report);
             }
         }
     }
@@ -92,9 +97,14 @@ fn split_words(text: &str) -> Vec<String> {
     words
 }
 
-fn run_hook(hook: &SessionHook, command: &str, project: &Path, report: &mut AreaReport<'_>) {
+fn run_hook(
+    (hook, event): (&ClientHook, HookEvent),
+    command: &str,
+    project: &Path,
+    report: &mut AreaReport<'_>,
+) {
     let start = Instant::now();
-    let output = match run_in_shell(command, project) {
+    let output = match run_in_shell(command, project, TEST_INPUT) {
         Ok(output) => output,
         Err(error) => return report.problem(format!("/bin/sh: {error}"), ""),
     };
@@ -105,8 +115,13 @@ fn run_hook(hook: &SessionHook, command: &str, project: &Path, report: &mut Area
         if !errors.is_empty() {
             return report.problem(format!("adds nothing: {}", errors.trim_end()), "");
         }
-        let next = "run `reqlore init --hooks session` in this project";
-        return report.note("adds nothing in this project", next);
+        return match event {
+            HookEvent::Session => report.note(
+                "adds nothing in this project",
+                "run `reqlore init --hooks session` in this project",
+            ),
+            HookEvent::Prompt => report.ok(format!("answers in {milliseconds} ms; no text fits")),
+        };
     };
     let tokens = text.len().div_ceil(BYTES_PER_TOKEN);
     let size = format!("adds {tokens} tokens ({} bytes) in {milliseconds} ms", text.len());

@@ -1,9 +1,9 @@
-//! The files of session hooks, and the list of projects for which a hook in the user's files prints
+//! The files of hooks, and the list of projects for which a hook in the user's files prints
 //! text: in a cloned project it must not.
 
 use std::path::{Path, PathBuf};
 
-use reqlore_client_config::{Client, ClientEnvironment, ConfigScope, SessionHook, edit};
+use reqlore_client_config::{Client, ClientEnvironment, ClientHook, ConfigScope, HookEvent, edit};
 use serde_json::json;
 
 use crate::commands::untrusted_text::read_file;
@@ -30,10 +30,11 @@ pub(super) fn list_file(home: &Path) -> PathBuf {
 /// The file of a client's hook, for the scope that init was given.
 pub(super) fn hook_file(
     client: Client,
+    event: HookEvent,
     scope: Option<ConfigScope>,
     environment: &ClientEnvironment,
-) -> Option<(&'static SessionHook, ConfigScope, PathBuf)> {
-    let hook = client.session_hook()?;
+) -> Option<(&'static ClientHook, ConfigScope, PathBuf)> {
+    let hook = client.hook(event)?;
     let (scope, file) = hook.location(scope.unwrap_or(ConfigScope::Project), environment);
     Some((hook, scope, file))
 }

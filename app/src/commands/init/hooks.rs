@@ -1,14 +1,15 @@
-//! The planned changes of session hooks.
+//! The planned changes of hooks.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use reqlore_client_config::edit;
-use reqlore_client_config::{Client, ConfigError, ConfigScope, SessionHook};
+use reqlore_client_config::{Client, ClientHook, ConfigError, ConfigScope, HookEvent};
 use serde_json::json;
 
 use super::file_change::{ChangeOutcome, link_target, resolve_and_read};
 use super::hook_files::{LIST_PATH, hook_file, list_file};
-use super::options::Options;
+use super::options::{HookChoice, Options};
 use super::plan::ChangePlan;
 use super::remove::undo_logged_edit;
 use super::server_entry::ServerEntry;
@@ -17,14 +18,18 @@ use crate::config::AppConfig;
 use crate::settings::SettingFlags;
 use crate::storage_spec::StorageSpec;
 
-const NOTE: &str = "the hook shows the state of the project to the assistant at the start of each \
-                    session, in at most 400 tokens";
+const SESSION_NOTE: &str = "the hook shows the state of the project to the assistant at the start \
+                            of each session, in at most 400 tokens";
+const PROMPT_NOTE: &str = "the hooks show the state of the project to the assistant at the start \
+                           of each session, in at most 400 tokens, and the texts that matter for \
+                           each prompt, in at most 300";
 
 impl ChangePlan<'_> {
-    /// Adds the hooks of the clients. Hooks that the user did not ask for are left out if they
-    /// would fail, or change a file that changes anyway.
+    /// Adds the chosen hooks of the clients. Hooks that the user did not ask for are left out if
+    /// they would fail, or change a file that changes anyway.
     pub(super) fn add_hooks(
         &mut self,
+        choice: HookChoice,
         server: &ServerEntry,
         flags: &SettingFlags,
         options: &Options,
@@ -33,21 +38,23 @@ impl ChangePlan<'_> {
         let is_sled = matches!(server, ServerEntry::Command { .. })
             && AppConfig::resolve(flags)
                 .is_ok_and(|config| matches!(config.storage, StorageSpec::Sled(_)));
-        let mut listed = Vec::new();
-        for client in clients {
-            let Some((hook, scope, file)) = hook_file(*client, options.scope, self.environment)
+        let mut listed = BTreeSet::new();
+        for (client, event) in hooks_of(clients) {
+            let Some((hook, scope, file)) =
+                hook_file(client, event, options.scope, self.environment)
             else {
                 continue;
             };
             let is_shared = self.changes.iter().any(|change| change.path == file);
-            if hook.also_runs.is_some_and(|other| self.has_hook(other, None))
+            if !choice.has(event)
+                || hook.also_runs.is_some_and(|other| self.has_hook(other, event, None))
                 || options.hooks.is_none() && (is_shared || is_sled)
             {
                 continue;
             }
-            if self.has_hook(*client, Some(&file)) {
+            if self.has_hook(client, event, Some(&file)) {
                 if scope == ConfigScope::Project {
-                    listed.push(*client);
+                    listed.insert(client);
                 }
                 continue;
             }
@@ -56,13 +63,17 @@ impl ChangePlan<'_> {
                      --transport http --url URL"
                     .into())
             } else {
-                server.hook_command(*client, scope, self.environment)
+                server.hook_command(client, event, scope, self.environment)
             };
-            match command.and_then(|command| self.put_hook(*client, hook, scope, &file, &command)) {
-                Ok(()) if scope == ConfigScope::User => listed.push(*client),
+            let put =
+                command.and_then(|command| self.put_hook(client, hook, scope, &file, &command));
+            match put {
+                Ok(()) if scope == ConfigScope::User => {
+                    listed.insert(client);
+                }
                 Ok(()) => {}
                 Err(_) if options.hooks.is_none() => {}
-                Err(reason) => self.unsupported.push((*client, reason.into())),
+                Err(reason) => self.unsupported.push((client, reason.into())),
             }
         }
         for client in listed {
@@ -80,7 +91,7 @@ impl ChangePlan<'_> {
     fn put_hook(
         &mut self,
         client: Client,
-        hook: &SessionHook,
+        hook: &ClientHook,
         scope: ConfigScope,
         file: &Path,
         command: &str,
@@ -95,8 +106,10 @@ impl ChangePlan<'_> {
         change.mentions_reqlore |= is_hook_in(&text, hook);
         change.set_text(edit::put_hook(&text, hook.path, &entries));
         if let ChangeOutcome::Write { note, .. } = &mut change.outcome {
-            *note = Some(NOTE.to_owned());
-            if !hook.advice.is_empty() {
+            let prompt = client.hook(HookEvent::Prompt).map(|prompt| prompt.path);
+            let is_prompt = prompt == Some(hook.path);
+            *note = Some(if is_prompt { PROMPT_NOTE } else { SESSION_NOTE }.to_owned());
+            if !hook.advice.is_empty() && !self.warnings.iter().any(|one| one == hook.advice) {
                 self.warnings.push(hook.advice.to_owned());
             }
         }
@@ -104,38 +117,56 @@ impl ChangePlan<'_> {
     }
 
     /// True if a file other than `except` has, or will have, a hook of this client.
-    fn has_hook(&self, client: Client, except: Option<&Path>) -> bool {
+    fn has_hook(&self, client: Client, event: HookEvent, except: Option<&Path>) -> bool {
         ConfigScope::ALL.into_iter().any(|scope| {
-            let Some((hook, _, file)) = hook_file(client, Some(scope), self.environment) else {
-                return false;
-            };
-            let planned = self.changes.iter().find(|change| change.path == file);
-            let text = planned.map(|change| change.current_text().to_owned());
-            except != Some(&*file) && is_hook_in(&text.unwrap_or_else(|| text_of(&file)), hook)
+            let found = hook_file(client, event, Some(scope), self.environment);
+            found.is_some_and(|(hook, _, file)| {
+                except != Some(&*file) && is_hook_in(&self.planned_text(&file), hook)
+            })
         })
     }
 
-    /// Removes the hooks of the clients, for `--hooks none`.
-    pub(super) fn remove_hooks(&mut self, options: &Options, clients: &[Client], log: &UndoLog) {
-        for client in clients {
-            let Some((hook, scope, file)) = hook_file(*client, options.scope, self.environment)
+    fn planned_text(&self, file: &Path) -> String {
+        match self.changes.iter().find(|change| change.path == file) {
+            Some(change) if change.is_file_removal() => String::new(),
+            Some(change) => change.current_text().to_owned(),
+            None => text_of(file),
+        }
+    }
+
+    /// Removes the hooks of the clients that the choice does not have.
+    pub(super) fn remove_hooks(
+        &mut self,
+        choice: HookChoice,
+        options: &Options,
+        clients: &[Client],
+        log: &UndoLog,
+    ) {
+        for (client, event) in hooks_of(clients) {
+            let Some((hook, scope, file)) =
+                hook_file(client, event, options.scope, self.environment)
             else {
                 continue;
             };
-            if !is_hook_in(&text_of(&file), hook) {
+            if choice.has(event) || !is_hook_in(&self.planned_text(&file), hook) {
                 continue;
             }
-            let is_shared = self.changes.iter().any(|change| change.path == file);
+            let is_whole = choice == HookChoice::None
+                && !self.changes.iter().any(|change| change.path == file);
             let target = link_target(&file).unwrap_or_default();
-            if let Some(entry) = log.files.get(&target).filter(|_| !is_shared) {
+            if let Some(entry) = log.files.get(&target).filter(|_| is_whole) {
                 self.changes.push(undo_logged_edit(&target, entry, self.environment));
                 continue;
             }
-            let change = self.add_change(*client, scope, &file);
+            let change = self.add_change(client, scope, &file);
             change.mentions_reqlore = true;
             change.set_text(edit::remove_hook(change.current_text(), hook.path));
         }
     }
+}
+
+fn hooks_of(clients: &[Client]) -> impl Iterator<Item = (Client, HookEvent)> {
+    clients.iter().flat_map(|client| HookEvent::ALL.map(|event| (*client, event)))
 }
 
 fn text_of(file: &Path) -> String {
@@ -143,6 +174,6 @@ fn text_of(file: &Path) -> String {
     read.ok().and_then(|(_, text)| text).unwrap_or_default()
 }
 
-fn is_hook_in(text: &str, hook: &SessionHook) -> bool {
+fn is_hook_in(text: &str, hook: &ClientHook) -> bool {
     edit::find_hook(text, hook.path).is_ok_and(|found| !found.is_empty())
 }

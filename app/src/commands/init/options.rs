@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use reqlore_client_config::{Client, ConfigScope};
+use reqlore_client_config::{Client, ConfigScope, HookEvent};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
@@ -22,10 +22,14 @@ pub(crate) struct Options {
     /// Create the first files of these kinds, if there are none
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) create: Vec<Scaffold>,
-    /// Show assistants the state of the project at the start of each session, by a hook in your own
-    /// files [default: asks; hooks stay as they are with --yes]
+    /// Show assistants the state of the project at the start of each session, and with `prompt`
+    /// also the texts that matter for each prompt, by hooks in your own files [default: asks for
+    /// `session`; hooks stay as they are with --yes]
     #[arg(long, value_name = "CHOICE")]
     pub(crate) hooks: Option<HookChoice>,
+    /// Write skills for assistants: how to work on a task, write requirements and record decisions
+    #[arg(long)]
+    pub(crate) skills: bool,
     /// Do not edit AGENTS.md
     #[arg(long)]
     pub(crate) no_agents_md: bool,
@@ -80,4 +84,16 @@ pub(crate) enum Scaffold {
 pub(crate) enum HookChoice {
     None,
     Session,
+    Prompt,
+}
+
+impl HookChoice {
+    /// True if the choice has the hook of this event.
+    pub(crate) fn has(self, event: HookEvent) -> bool {
+        match self {
+            Self::None => false,
+            Self::Session => event == HookEvent::Session,
+            Self::Prompt => true,
+        }
+    }
 }

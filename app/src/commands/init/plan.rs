@@ -1,11 +1,13 @@
 //! The planned changes of init, one per file, before they are written.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use reqlore_client_config::edit::{self, block};
 use reqlore_client_config::{Client, ClientEnvironment, ConfigError, ConfigLocation, ConfigScope};
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::sections::instructions;
+use reqlore_domain::skills::{SKILL_FILE, SKILLS};
 use reqlore_domain::untrusted_text::encode_line;
 use reqlore_git_runner::repository_around;
 
@@ -51,6 +53,7 @@ impl<'a> ChangePlan<'a> {
         if let Some(refusal) = &refusal {
             plan.warnings.push(encode_line(&refusal.message).into_owned());
         }
+        let log_of_files = log;
         let log = refusal.is_some().then_some(log);
         for client in clients {
             if let Err(reason) = plan.add_entry(*client, options.scope, server, log) {
@@ -64,6 +67,9 @@ impl<'a> ChangePlan<'a> {
         }
         for scaffold in &options.create {
             plan.add_scaffold(*scaffold);
+        }
+        if options.skills {
+            plan.add_skills(options.scope, clients, log_of_files);
         }
         plan.add_warnings();
         Ok(plan)
@@ -90,6 +96,45 @@ impl<'a> ChangePlan<'a> {
                 change.set_text(Ok(text.to_owned()));
             }
             self.changes.push(change);
+        }
+    }
+
+    /// Adds the skills in the folders that the clients read.
+    fn add_skills(&mut self, scope: Option<ConfigScope>, clients: &[Client], log: &UndoLog) {
+        let scope = scope.unwrap_or(ConfigScope::Project);
+        let root = match scope {
+            ConfigScope::Project => &self.environment.project,
+            ConfigScope::User => &self.environment.home,
+        };
+        let mut readers: BTreeMap<&str, Vec<Client>> = BTreeMap::new();
+        for client in clients {
+            if let Some(folder) = skill_folder(*client) {
+                readers.entry(folder).or_default().push(*client);
+            }
+        }
+        for (folder, readers) in readers {
+            for skill in &SKILLS {
+                let path = root.join(folder).join(skill.name).join(SKILL_FILE);
+                let mut change = FileChange::for_file(
+                    ChangeKind::Scaffold,
+                    SKILL_TITLE,
+                    scope,
+                    &path,
+                    self.environment,
+                );
+                change.clients.clone_from(&readers);
+                let old_text = change.old_text.as_deref();
+                change.mentions_reqlore = old_text.is_some();
+                // A file that was edited after init is the user's.
+                let is_ours = old_text.is_none_or(|text| {
+                    let logged = log.files.get(&change.target);
+                    logged.is_some_and(|logged| logged.undo(text).is_some())
+                });
+                if is_ours && !change.is_refused() {
+                    change.set_text(Ok(skill.text.to_owned()));
+                }
+                self.changes.push(change);
+            }
         }
     }
 
@@ -215,6 +260,16 @@ pub(super) fn choose_location(
         None => client
             .config_location(ConfigScope::Project, environment)
             .or_else(|_| client.config_location(ConfigScope::User, environment)),
+    }
+}
+
+pub(super) const SKILL_TITLE: &str = "Skill";
+/// The folder of skills that the client reads. Claude Desktop reads none.
+fn skill_folder(client: Client) -> Option<&'static str> {
+    match client {
+        Client::ClaudeCode => Some(".claude/skills"),
+        Client::ClaudeDesktop => None,
+        _ => Some(".agents/skills"),
     }
 }
 

@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use reqlore_client_config::edit::{self, EntrySlot, block};
-use reqlore_client_config::{Client, ClientEnvironment, ConfigError, ConfigScope};
+use reqlore_client_config::{Client, ClientEnvironment, ConfigError, ConfigScope, HookEvent};
+use reqlore_domain::skills::SKILL_FILE;
 use serde_json::{Map, Value};
 
 use super::file_change;
@@ -178,6 +179,7 @@ pub(super) fn undo_logged_edit(
             clients.iter().map(|client| client.title()).collect::<Vec<_>>().join(", ")
         }
         ChangeKind::Block => AGENTS_MD_TITLE.to_owned(),
+        ChangeKind::Scaffold if path.ends_with(SKILL_FILE) => plan::SKILL_TITLE.to_owned(),
         ChangeKind::Scaffold => "First files".to_owned(),
     };
     let mut change = FileChange::for_file(entry.kind, &title, scope, path, environment);
@@ -199,11 +201,14 @@ pub(super) fn undo_logged_edit(
                 {
                     slots.push(location.slot);
                 }
-                if let Some((hook, _, file)) = hook_file(*client, Some(scope), environment)
-                    && resolved_target(&file).is_some_and(|target| target == path)
-                {
-                    hooks.push(hook.path);
-                    new_file = hook.new_file;
+                for event in HookEvent::ALL {
+                    if let Some((hook, _, file)) =
+                        hook_file(*client, event, Some(scope), environment)
+                        && resolved_target(&file).is_some_and(|target| target == path)
+                    {
+                        hooks.push(hook.path);
+                        new_file = hook.new_file;
+                    }
                 }
             }
             cut_our_part(&mut change, |text| cut_entry(text, &slots, &hooks), EDITED_NOTE);

@@ -11,7 +11,7 @@ use reqlore_domain::untrusted_text::encode_line;
 use serde_json::{Value, json};
 use similar::TextDiff;
 
-use super::plan::ChangePlan;
+use super::plan::{ChangePlan, SKILL_TITLE};
 use crate::commands::init::file_change::{ChangeKind, ChangeOutcome, FileChange};
 use crate::commands::untrusted_text::mask_secrets;
 use crate::console::{encode_console, eprint_line};
@@ -72,8 +72,10 @@ impl<Input: BufRead> Confirmation<Input> {
 
 pub(super) fn question_subject(change: &FileChange) -> String {
     match change.kind {
-        ChangeKind::Scaffold => format!("the first files of the {}", change.title),
-        ChangeKind::Entry | ChangeKind::Block => change.short_path.clone(),
+        ChangeKind::Scaffold if change.title != SKILL_TITLE => {
+            format!("the first files of the {}", change.title)
+        }
+        _ => change.short_path.clone(),
     }
 }
 

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use reqlore_client_config::{
-    Client, ClientEnvironment, ConfigError, ConfigLocation, ConfigScope, ServerSpec,
+    Client, ClientEnvironment, ConfigError, ConfigLocation, ConfigScope, HookEvent, ServerSpec,
 };
 use reqlore_domain::identity::redact_secrets;
 use reqlore_domain::unreplaced_variable::check_replaced;
@@ -153,11 +153,12 @@ impl ServerEntry {
     pub(super) fn hook_command(
         &self,
         client: Client,
+        event: HookEvent,
         scope: ConfigScope,
         environment: &ClientEnvironment,
     ) -> Result<String, ConfigError> {
         let mut words = vec![program_for(ConfigScope::User)];
-        words.extend(["hook", "session", "--client", client.name()].map(str::to_owned));
+        words.extend(["hook", event.name(), "--client", client.name()].map(str::to_owned));
         words.extend(match scope {
             ConfigScope::User => ["--scope".to_owned(), scope.name().to_owned()],
             // A session may start in another folder of the project.
