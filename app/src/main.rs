@@ -149,6 +149,8 @@ fn run_configured(config: &AppConfig, command: &ConfiguredCommand) -> Result<u8,
         ConfiguredCommand::Diff(options) => commands::diff::run(config, options),
         ConfiguredCommand::Picture(options) => commands::picture::run(config, options),
         ConfiguredCommand::Site(options) => commands::site::run(config, options),
+        ConfiguredCommand::Import(options) => commands::import::run(config, options),
+        ConfiguredCommand::Export(options) => commands::export::run(config, options),
         ConfiguredCommand::Copy(options) => {
             block_on(commands::transfer::run_copy(config, options))?
         }

@@ -10,6 +10,7 @@ pub mod check;
 mod context;
 pub mod docsets;
 mod documents;
+pub mod exchange;
 pub mod history;
 pub mod identity;
 mod knowledge;

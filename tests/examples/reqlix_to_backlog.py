@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads requirements in reqlix's later format and prints a backlog for load_backlog.py.
+"""Reads requirements in reqlix's later format and prints items for `reqlore import`.
 
     python3 reqlix_to_backlog.py docs/development/requirements > backlog.json
 
@@ -42,9 +42,24 @@ def category(path):
 
 
 def main():
-    files = sorted(Path(sys.argv[1]).glob("*.md"))
-    epics = [category(path) for path in files if path.name != "AGENTS.md"]
-    print(json.dumps(epics, indent=1, ensure_ascii=False))
+    items = []
+
+    def add(kind, name, item, parent=None):
+        record = {"reference_id": name, "kind": kind, "title": item["title"], "parent": parent}
+        items.append({**record, "description": item.get("description", "")})
+
+    for path in sorted(Path(sys.argv[1]).glob("*.md")):
+        if path.name == "AGENTS.md":
+            continue
+        epic = category(path)
+        add("epic", path.stem, epic)
+        for number, story in enumerate(epic["user_stories"], 1):
+            name = f"{path.stem}/{number}"
+            add("user_story", name, story, path.stem)
+            for requirement in story["requirements"]:
+                index = requirement["title"].split(":")[0]
+                add("requirement", f"{path.stem}/{index}", requirement, name)
+    print(json.dumps({"items": items}, indent=1, ensure_ascii=False))
 
 
 if __name__ == "__main__":

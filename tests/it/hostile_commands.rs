@@ -105,6 +105,13 @@ pub(crate) fn command_calls(command: &str) -> Vec<Vec<String>> {
             with("picture graph --out graph.svg --focus", &hostile()),
         ],
         "site" => vec![words("site published"), with("site", "missing/folder")],
+        "import" => vec![
+            words("export json --out items.json"),
+            words("import items.json --dry-run"),
+            with("import", &hostile()),
+            with("import items.json --from", &hostile()),
+        ],
+        "export" => vec![words("export csv --out items.csv"), with("export", &hostile())],
         "history" => {
             let mut all = list(&["history EP-001", "history dec-000001 --json", "history general"]);
             all.push(with("history", &file_name()));

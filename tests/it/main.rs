@@ -36,7 +36,7 @@ mod hostile_files;
 mod hostile_names;
 mod http;
 mod import_cycles;
-mod imported_backlogs;
+mod imports;
 mod index_crash;
 mod index_rebuild;
 mod init;

@@ -3,7 +3,7 @@
 use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
 use form_urlencoded::Serializer;
-use serde_json::Value;
+pub(crate) use reqlore_domain::records::answers::csv::{join_list, split_list, value_text};
 
 /// The name of the hidden field in every form, which holds the session's token.
 pub(crate) const CSRF_FIELD: &str = "csrf";
@@ -93,52 +93,6 @@ impl UnsentForm {
 /// True for a request of the script, which shows the result without a new page.
 pub(crate) fn accepts_json(headers: &HeaderMap) -> bool {
     headers.get(ACCEPT).is_some_and(|accept| accept == "application/json")
-}
-
-/// Renders a value of a custom field as text, and a list with [`join_list`].
-pub(crate) fn value_text(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Array(values) => join_list(&values.iter().map(value_text).collect::<Vec<_>>()),
-        value => value.to_string(),
-    }
-}
-
-/// Joins texts with commas. A text that a reader could split or trim is quoted.
-pub(crate) fn join_list<T: AsRef<str>>(texts: &[T]) -> String {
-    let mut list = Vec::new();
-    for text in texts {
-        let text = text.as_ref();
-        let is_plain = !text.is_empty() && text.trim() == text && !text.contains(',');
-        if is_plain && !text.starts_with('"') {
-            list.push(text.to_owned());
-        } else {
-            list.push(format!("\"{}\"", text.replace('"', "\"\"")));
-        }
-    }
-    list.join(", ")
-}
-
-/// Splits what [`join_list`] returns, or a list that a user typed.
-pub(crate) fn split_list(list: &str) -> Vec<String> {
-    let (mut texts, mut rest) = (Vec::new(), list);
-    while !rest.is_empty() {
-        let has_quotes = rest.trim_start().starts_with('"');
-        let mut is_open = false;
-        let is_end = |letter| {
-            is_open ^= has_quotes && letter == '"';
-            letter == ',' && !is_open
-        };
-        let (text, after) = rest.split_at(rest.find(is_end).unwrap_or(rest.len()));
-        rest = after.strip_prefix(',').unwrap_or_default();
-        let text = text.trim();
-        match text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
-            Some(quoted) => texts.push(quoted.replace("\"\"", "\"")),
-            None if text.is_empty() => {}
-            None => texts.push(text.to_owned()),
-        }
-    }
-    texts
 }
 
 /// Encodes the fields that are not empty as a query string, without `?`.

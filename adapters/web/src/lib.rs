@@ -3,7 +3,6 @@
 mod assets;
 mod config;
 mod csrf;
-pub mod csv;
 mod form_fields;
 mod item_lists;
 mod markdown;

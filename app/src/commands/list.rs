@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use reqlore_domain::backlog::{ItemKind, Priority};
 use reqlore_domain::records::answers::claims::ClaimView;
+use reqlore_domain::records::answers::csv::{BYTE_ORDER_MARK, items_csv};
 use reqlore_domain::records::answers::entry_line::{custom_text, custom_value};
 use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
 use reqlore_domain::records::answers::sections::Instructions;
@@ -12,7 +13,6 @@ use reqlore_domain::records::custom_field::{CustomField, FieldView};
 use reqlore_domain::records::kinds::{KINDS, RecordKind};
 use reqlore_domain::records::schema::RecordSchema;
 use reqlore_domain::sections::instructions;
-use reqlore_web::csv::{BYTE_ORDER_MARK, items_csv};
 use serde::Serialize;
 use serde_json::{Value, json};
 

@@ -17,8 +17,10 @@ pub(crate) mod doctor;
 mod draft;
 pub(crate) mod edit;
 mod edit_form;
+pub(crate) mod export;
 pub(crate) mod history;
 pub(crate) mod hook;
+pub(crate) mod import;
 pub(crate) mod index;
 pub(crate) mod init;
 mod item_fields;
@@ -140,6 +142,10 @@ pub(crate) enum ConfiguredCommand {
     Picture(picture::PictureOptions),
     /// Write the project's pages into a folder, for reading without a server
     Site(site::SiteOptions),
+    /// Import items of another tool: a spreadsheet, specifications, a Markdown document
+    Import(import::ImportCommandOptions),
+    /// Export items for another tool
+    Export(export::ExportOptions),
     /// Copy everything to another, empty storage
     Copy(transfer::CopyOptions),
     /// Write the whole storage to one file
@@ -192,6 +198,8 @@ impl ConfiguredCommand {
                 | Self::Undo(_)
                 | Self::RestoreItem(_)
                 | Self::Unclaim(_)
+                | Self::Import(_)
+                | Self::Export(_)
         )
     }
 

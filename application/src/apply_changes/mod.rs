@@ -58,10 +58,9 @@ impl Tool for ApplyChanges {
             ..write_tool::<Arguments, AppliedChanges>(
                 "apply_changes",
                 "Create or change many items at once",
-                "Creates, updates, deletes and relates up to 100 items and rules, all or \
-                 nothing. Each entry has exactly one of create (a kind), update, delete, \
-                 relate; its other keys are the arguments of the tool for one item. A rule has an \
-                 ID such as checkout:3.",
+                "Applies up to 100 changes of items and rules, all or nothing. Each entry has one \
+                 of create (a kind), update, delete, relate, and the arguments of the tool for one \
+                 item. A rule has an ID such as checkout:3.",
             )
         };
         let mut schema = Value::Object(std::mem::take(&mut spec.input_schema));

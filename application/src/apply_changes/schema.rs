@@ -68,6 +68,7 @@ impl JsonSchema for EntryList {
             ("text", text()),
             ("index", described("Default: the last.")),
             ("cascade", json!({ "type": "boolean" })),
+            ("extra", json!({ "type": "object" })),
             ("if_version", text()),
         ]);
         let mut properties = Map::new();

@@ -539,3 +539,58 @@ async fn plan_in_another_project_equals_the_call() {
     let text = "Applied 4 changes. Project: web.\n$e = EP-001 #\n2-4 create: US-001 #, a:1 #, a:2";
     assert_eq!(answers[0], text);
 }
+
+#[tokio::test]
+async fn extra_keys_are_written_and_read_as_texts() {
+    let session = Session::with_backlog().await;
+    let long = "x".repeat(2_000);
+    let changes = json!([
+        { "update": "REQ-001", "extra": { "imported_from": "csv:a.csv#1 00", "team": "a: b" } },
+        { "create": "decision", "title": "Cards", "extra": { "origin": "REQ 1", "long": long } },
+    ]);
+    session.apply(changes).await;
+    let list = async |kind: &str| {
+        let arguments = json!({ "kind": kind, "show": ["extra", "links", "description"] });
+        session.testing.call_on(&session.application, "list_items", arguments).await.unwrap()
+    };
+    let listed = list("requirement").await;
+    let item = &listed.data["items"][0];
+    assert_eq!(item["extra"], json!({ "imported_from": "csv:a.csv#1 00", "team": "a: b" }));
+    assert!(listed.text.contains("team: a: b"), "{}", listed.text);
+    let listed = list("decision").await;
+    let entity = &listed.data["items"][0];
+    assert_eq!(entity["extra"], json!({ "origin": "REQ 1", "long": long }));
+    assert_eq!(entity["links"], Value::Null);
+    session.apply(json!([{ "update": "REQ-001", "extra": { "team": "" } }])).await;
+    let listed = list("requirement").await;
+    assert_eq!(listed.data["items"][0]["extra"], json!({ "imported_from": "csv:a.csv#1 00" }));
+    for (extra, expected) in [
+        (json!({ "status": "x" }), "extra.status: is the name of a field or link"),
+        (json!({ "depends_on": "REQ-002" }), "extra.depends_on: is the name of a field or link"),
+        (json!({ "Team": "x" }), "extra.Team: is not a key"),
+        (json!({ "team": "y".repeat(2_001) }), "at most 2000 characters"),
+        (json!({ "imported_from": "y".repeat(501) }), "at most 500 characters"),
+        (json!({ "team": "\u{1b}" }), "control character"),
+        (json!({ "team": 1 }), "extra.team: send text"),
+    ] {
+        let changes = json!({ "changes": [{ "update": "REQ-001", "extra": extra }] });
+        let error = session.error(changes).await;
+        assert!(error.message.contains(expected), "{expected}: {}", error.message);
+    }
+    let many: serde_json::Map<_, _> =
+        (0..41).map(|number| (format!("k{number}"), json!("x"))).collect();
+    let error = session.error(json!({ "changes": [{ "update": "REQ-001", "extra": many }] })).await;
+    assert!(error.message.contains("at most 40 keys"), "{}", error.message);
+}
+
+#[tokio::test]
+async fn imported_reference_is_kept_if_it_was_never_issued() {
+    let session = Session::with_backlog().await;
+    let epic =
+        |id: &str| json!({ "create": "epic", "title": "x", "priority": 3, "imported_id": id });
+    let changes = json!([epic("EP-001"), epic("EP-012"), epic("EP-007"), epic("EP-999999999")]);
+    let answer = session.apply(changes).await;
+    let ids: Vec<_> =
+        answer.data["results"].as_array().unwrap().iter().map(|one| one["id"].clone()).collect();
+    assert_eq!(ids, ["EP-002", "EP-012", "EP-013", "EP-014"]);
+}

@@ -1,6 +1,7 @@
 //! The tools that create and update an item, such as `create_epic` and `update_epic`: the fields of
 //! the kind are their arguments.
 
+use reqlore_domain::backlog::Reference;
 use reqlore_domain::backlog::fields::{
     Assignee, Description, MAX_DESCRIPTION_CHARS, Status, Tags, Title,
 };
@@ -20,12 +21,12 @@ use super::arguments::{
     AnyItemRef, CriteriaStatusArgument, ItemTarget, PriorityArgument, RequirementStatusArgument,
     RequirementTypeArgument, WorkStatusArgument,
 };
-use crate::tools::arguments::take_custom_fields;
+use crate::tools::arguments::{take_custom_fields, take_extra};
 use crate::tools::tool::{ToolRequest, tool_of_schema};
 use crate::writes::change::{Change, WriteTool};
 use crate::writes::local_names::LocalNames;
 use crate::writes::record_answer::ItemOutcome;
-use crate::writes::record_change::{RecordChange, RecordTarget};
+use crate::writes::record_change::{RecordChange, RecordTarget, WANTED_ID};
 use crate::writes::record_links::{LinkChange, Target, find_targets};
 use crate::writes::superseded_records::take_superseded;
 
@@ -103,6 +104,9 @@ struct Arguments<StatusArgument, Text> {
     /// Values of custom fields.
     #[serde(skip)]
     custom: Map<String, Value>,
+    /// Keys that are neither fields nor links.
+    #[serde(skip)]
+    extra: Vec<(String, String)>,
     #[serde(skip)]
     rank: Option<String>,
     /// Of requirements only.
@@ -117,7 +121,8 @@ impl ItemArguments {
     fn decode(kind: ItemKind, request: &mut ToolRequest<'_>) -> Result<Self> {
         // Not in the schema: only some projects have custom fields.
         let custom = take_custom_fields(&mut request.call.arguments)?;
-        // Not in the schema either: few calls need it.
+        // Not in the schema either: few calls need them.
+        let extra = take_extra(&mut request.call.arguments)?;
         let rank = request.call.arguments.remove("rank").filter(|rank| !rank.is_null());
         let rank = rank.map(|rank| rank.as_str().map_or_else(|| rank.to_string(), str::to_owned));
         let is_requirement = kind == ItemKind::Requirement;
@@ -133,7 +138,7 @@ impl ItemArguments {
             }
             _ => request.decode_exactly::<Arguments<WorkStatusArgument, Description>>()?.into(),
         };
-        Ok(Self { custom, rank, supersedes, ..arguments })
+        Ok(Self { custom, extra, rank, supersedes, ..arguments })
     }
 
     /// The argument that names an item of a kind: the item itself or its parent.
@@ -172,6 +177,7 @@ impl ItemArguments {
             tags: self.tags.map(Tags::into_vec),
             rank: self.rank,
             custom: self.custom.into_iter().collect(),
+            extra: self.extra,
             ..RecordEdit::default()
         }
     }
@@ -194,6 +200,7 @@ impl<StatusArgument: Into<Status>, Text: ToString> Arguments<StatusArgument, Tex
             tags: self.tags,
             if_version: self.if_version,
             custom: self.custom,
+            extra: self.extra,
             rank: self.rank,
             supersedes: self.supersedes,
         }
@@ -275,9 +282,13 @@ impl WriteTool for CreateItem {
     }
 
     fn decode(&self, request: &mut ToolRequest<'_>, names: &LocalNames) -> Result<Box<dyn Change>> {
+        // Not in the schema: only imports keep references.
+        let wanted = request.call.arguments.remove(WANTED_ID);
+        let wanted = wanted.as_ref().and_then(Value::as_str).and_then(Reference::parse);
+        let wanted = wanted.filter(|reference| reference.kind == self.0);
         let mut arguments = ItemArguments::decode(self.0, request)?;
         let links = arguments.links(self.0, names)?;
-        let (target, fields) = (RecordTarget::NewItem(self.0), arguments.into_edit());
+        let (target, fields) = (RecordTarget::NewItem(self.0, wanted), arguments.into_edit());
         Ok(Box::new(RecordChange { target, fields, links, if_version: None, repo: None }))
     }
 }

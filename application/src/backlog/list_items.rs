@@ -26,7 +26,7 @@ use reqlore_domain::records::kinds::{EntityKind, RecordKind};
 use reqlore_domain::records::schema::RecordSchema;
 use reqlore_domain::records::values::value_key;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_domain::untrusted_text::encode_line;
+use reqlore_domain::untrusted_text::{encode_line, encode_lines};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -36,6 +36,7 @@ use super::arguments::{
 };
 use super::claims::LiveClaims;
 use super::item_lookup::{self, BacklogReader};
+use super::record_contents::add_contents;
 use crate::answers::answer::{ToolAnswer, serialization_error};
 use crate::answers::empty_answer::add_reason;
 use crate::answers::show_keys::{EntryKeys, ShowKeys};
@@ -102,6 +103,9 @@ impl EntryKeys for ListKeys {
         "progress",
         "kind",
         "fields",
+        "description",
+        "links",
+        "extra",
     ];
 }
 
@@ -343,6 +347,11 @@ async fn list_records(
         item.claim = claims.view(meta, schema);
         item.review_overdue = overdue_review(meta, now).is_some();
     }
+    let show = arguments.show.unwrap_or_default();
+    if show.is_given() {
+        let contents = ["links", "description", "extra"].map(|key| show.has(key));
+        add_contents((backlog, schema), contents, &page.metadata, &mut items).await?;
+    }
     if let DocumentKind::Item(kind) = query.kind {
         add_progress(backlog, schema, kind, &page.metadata, &mut items).await?;
     }
@@ -364,7 +373,6 @@ async fn list_records(
     let metadata = page.metadata;
     let cursor_after =
         move |shown: usize| Some(pages.cursor(&query.position(metadata.get(shown - 1)?)?));
-    let show = arguments.show.unwrap_or_default();
     let mut answer = page_answer((&list, schema), nouns, &show, Box::new(cursor_after))?;
     answer.add_notes(warnings.into_list());
     if total == 0 {
@@ -467,6 +475,12 @@ fn item_line(
         details.extend(updated.map(|time| format!("updated {time}")));
         let rank = item.rank.as_ref().filter(|_| show.has("rank"));
         details.extend(rank.map(|rank| format!("rank {rank}")));
+        for (relation, targets) in &item.links {
+            details.push(format!("{relation} {}", targets.join(", ")));
+        }
+        for (key, value) in &item.extra {
+            details.push(shorten_detail(custom_text(key, value)));
+        }
         if show.has("version") {
             details.push(format!("version {}", &item.version[..8]));
         }
@@ -484,7 +498,11 @@ fn item_line(
         details,
         ..EntryLine::default()
     };
-    line.keep(|key| show.has(key)).render()
+    let mut line = line.keep(|key| show.has(key)).render();
+    if let Some(text) = item.description.as_ref().filter(|text| !text.is_empty()) {
+        line.extend(["\n", &*encode_lines(text)]);
+    }
+    line
 }
 
 /// Maximum length of a custom field in a line, in characters.

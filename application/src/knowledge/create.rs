@@ -7,15 +7,16 @@ use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::records::edit::RecordEdit;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::Repo;
 use crate::backlog::arguments::enum_argument;
-use crate::tools::arguments::take_custom_fields;
+use crate::tools::arguments::{take_custom_fields, take_extra};
 use crate::tools::tool::{ToolRequest, write_tool};
 use crate::writes::change::{Change, WriteTool};
 use crate::writes::local_names::LocalNames;
 use crate::writes::record_answer::EntityOutcome;
-use crate::writes::record_change::{RecordChange, RecordTarget};
+use crate::writes::record_change::{RecordChange, RecordTarget, WANTED_ID};
 use crate::writes::record_links::LinkArguments;
 use crate::writes::superseded_records::add_superseded_link;
 
@@ -50,7 +51,9 @@ impl WriteTool for CreateEntity {
 
     fn decode(&self, request: &mut ToolRequest<'_>, names: &LocalNames) -> Result<Box<dyn Change>> {
         // Arguments have no custom fields, because only some projects have any.
+        let wanted = request.call.arguments.remove(WANTED_ID);
         let custom = take_custom_fields(&mut request.call.arguments)?;
+        let extra = take_extra(&mut request.call.arguments)?;
         add_superseded_link(&mut request.call.arguments)?;
         let arguments: Arguments = request.decode()?;
         let fields = RecordEdit {
@@ -59,10 +62,12 @@ impl WriteTool for CreateEntity {
             status: arguments.status.map(Tag::into_string),
             tags: arguments.tags.map(Tags::into_vec),
             custom: custom.into_iter().collect(),
+            extra,
             ..RecordEdit::default()
         };
         let links = arguments.links.unwrap_or_default().decode(names)?;
-        let (target, repo) = (RecordTarget::NewEntity(arguments.kind.0), arguments.repo);
+        let wanted = wanted.as_ref().and_then(Value::as_str).map(str::to_owned);
+        let (target, repo) = (RecordTarget::NewEntity(arguments.kind.0, wanted), arguments.repo);
         Ok(Box::new(RecordChange { target, fields, links, if_version: None, repo }))
     }
 }

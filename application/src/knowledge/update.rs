@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Repo;
-use crate::tools::arguments::take_custom_fields;
+use crate::tools::arguments::{take_custom_fields, take_extra};
 use crate::tools::tool::{ToolRequest, write_tool};
 use crate::writes::change::{Change, WriteTool};
 use crate::writes::local_names::LocalNames;
@@ -54,6 +54,7 @@ impl WriteTool for UpdateEntity {
     fn decode(&self, request: &mut ToolRequest<'_>, names: &LocalNames) -> Result<Box<dyn Change>> {
         // Arguments have no custom fields, because only some projects have any.
         let custom = take_custom_fields(&mut request.call.arguments)?;
+        let extra = take_extra(&mut request.call.arguments)?;
         add_superseded_link(&mut request.call.arguments)?;
         let arguments: Arguments = request.decode()?;
         let fields = RecordEdit {
@@ -62,6 +63,7 @@ impl WriteTool for UpdateEntity {
             status: arguments.status.map(Tag::into_string),
             tags: arguments.tags.map(Tags::into_vec),
             custom: custom.into_iter().collect(),
+            extra,
             ..RecordEdit::default()
         };
         let links = arguments.links.unwrap_or_default().decode(names)?;

@@ -1,8 +1,10 @@
 //! The forms in which models send arguments: converts them to those of the schema where the meaning
 //! is clear, and names the form of the schema in errors.
 
+use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::service::ToolSpec;
+use reqlore_domain::records::extra::MAX_EXTRA_KEYS;
 use reqlore_domain::records::fields::value_fields;
 use serde_json::{Map, Value};
 use serde_path_to_error::Segment;
@@ -11,6 +13,9 @@ use crate::tools::synonyms;
 
 /// The argument of custom fields.
 pub(crate) const CUSTOM_FIELDS: &str = "fields";
+
+/// The argument of extra keys.
+pub(crate) const EXTRA: &str = "extra";
 
 /// Lists whose texts may contain commas, so one text is not a list.
 const WHOLE_TEXTS: [&str; 2] = ["keywords", "generalized_keywords"];
@@ -66,6 +71,39 @@ pub(crate) fn take_custom_fields(arguments: &mut Map<String, Value>) -> Result<M
             Err(Error::new(ErrorKind::InvalidArgument, message).field(CUSTOM_FIELDS))
         }
     }
+}
+
+/// Removes the argument `extra`, texts of keys that are neither fields nor links.
+pub(crate) fn take_extra(arguments: &mut Map<String, Value>) -> Result<Vec<(String, String)>> {
+    let mut given = arguments.remove(EXTRA).unwrap_or_default();
+    parse_json(&mut given, &['{']);
+    let given = match given {
+        Value::Null => Map::new(),
+        Value::Object(given) if given.len() <= MAX_EXTRA_KEYS => given,
+        Value::Object(given) => {
+            let count = given.len();
+            let message =
+                format!("extra: at most {MAX_EXTRA_KEYS} keys are allowed, this has {count}");
+            return Err(Error::new(ErrorKind::InvalidArgument, message).field(EXTRA));
+        }
+        _ => {
+            let message = r#"extra: send an object of texts such as {"source": "a.csv"}"#;
+            return Err(Error::new(ErrorKind::InvalidArgument, message).field(EXTRA));
+        }
+    };
+    let mut extra = Vec::with_capacity(given.len());
+    for (name, value) in given {
+        match value {
+            Value::Null => extra.push((name, String::new())),
+            Value::String(text) => extra.push((name, text)),
+            _ => {
+                let field = format!("{EXTRA}.{}", truncate_echo(&name));
+                let message = format!("{field}: send text");
+                return Err(Error::new(ErrorKind::InvalidArgument, message).field(field));
+            }
+        }
+    }
+    Ok(extra)
 }
 
 /// `name` is the argument that contains the value. Texts are converted only where the schema has

@@ -340,13 +340,22 @@ impl<'a> CommitState<'a> {
         Ok(())
     }
 
-    /// Issues the next reference of a kind, which must be in [`ReadSet::sequences`].
-    pub(crate) fn issue_reference(&mut self, kind: ItemKind) -> Result<Reference> {
+    /// Issues a reference of a kind, which must be in [`ReadSet::sequences`]: the wanted one if it
+    /// was never issued, else the next one.
+    pub(crate) fn issue_reference(
+        &mut self,
+        kind: ItemKind,
+        wanted: Option<Reference>,
+    ) -> Result<Reference> {
+        /// One import must not use up the numbers of a project.
+        const MAX_SKIPPED: u32 = 1_000_000;
         let position = self.reads.set.sequences.iter().position(|sequence| *sequence == kind);
         let Some(next) = position.and_then(|position| self.next_numbers.get_mut(position)) else {
             return Err(Error::new(ErrorKind::Internal, "A sequence was not read."));
         };
-        let number = *next;
+        let (first, last) = (*next, next.saturating_add(MAX_SKIPPED));
+        let wanted = wanted.map(|reference| reference.number);
+        let number = wanted.filter(|number| (first..=last).contains(number)).unwrap_or(first);
         // A reference is never reused, so a full sequence stays full.
         if number > MAX_NUMBER {
             let message = format!(
@@ -355,7 +364,7 @@ impl<'a> CommitState<'a> {
             );
             return Err(Error::new(ErrorKind::Refused, message));
         }
-        *next += 1;
+        *next = number + 1;
         Ok(Reference { kind, number })
     }
 

@@ -38,10 +38,15 @@ use crate::writes::stored_record::{StoredRecord, require_document};
 use crate::writes::superseded_records::{released_notes, superseded_records};
 use crate::writes::transaction::check_version;
 
+/// The argument with the reference or ID of an imported record.
+pub(crate) const WANTED_ID: &str = "imported_id";
+
 /// The record that a change creates or updates.
 pub(crate) enum RecordTarget {
-    NewItem(ItemKind),
-    NewEntity(EntityKind),
+    /// With the reference that it gets if it was never issued.
+    NewItem(ItemKind, Option<Reference>),
+    /// With the ID that it gets if no entity has or had it.
+    NewEntity(EntityKind, Option<String>),
     Item(ItemTarget),
     /// An ID or path in any spelling.
     Entity(String),
@@ -71,11 +76,12 @@ impl RecordChange {
         let ids = &context.tools.ports.ids;
         Ok(match &self.target {
             // The uid orders two items of the same second.
-            RecordTarget::NewItem(kind) => {
-                PlanRecord::NewItem(*kind, ids.new_uid(context.write.at))
+            RecordTarget::NewItem(kind, wanted) => {
+                PlanRecord::NewItem(*kind, ids.new_uid(context.write.at), *wanted)
             }
-            RecordTarget::NewEntity(kind) => {
-                PlanRecord::NewEntity(*kind, issue_digits(context, *kind).await?)
+            RecordTarget::NewEntity(kind, wanted) => {
+                let digits = issue_digits(context, *kind, wanted.as_deref()).await?;
+                PlanRecord::NewEntity(*kind, digits)
             }
             RecordTarget::Item(ItemTarget::Created(_, item)) => PlanRecord::Created(*item),
             RecordTarget::Item(ItemTarget::Stored(reference)) => {
@@ -101,8 +107,8 @@ impl RecordChange {
 impl Change for RecordChange {
     fn reason(&self) -> String {
         match (&self.target, &self.links) {
-            (RecordTarget::NewItem(kind), _) => format!("create {}", kind.noun().to_lowercase()),
-            (RecordTarget::NewEntity(kind), _) => format!("create {}", kind.name()),
+            (RecordTarget::NewItem(kind, _), _) => format!("create {}", kind.noun().to_lowercase()),
+            (RecordTarget::NewEntity(kind, _), _) => format!("create {}", kind.name()),
             (RecordTarget::Item(item), LinkChange::AddRelationship(kind, Target::Item(target))) => {
                 format!("create relationship {item} {} {target}", kind.name())
             }
@@ -116,7 +122,7 @@ impl Change for RecordChange {
 
     async fn project(&self, context: &ToolContext, caller: &Caller) -> Result<ProjectKey> {
         match self.target {
-            RecordTarget::NewItem(_) | RecordTarget::Item(_) => Ok(caller.project.clone()),
+            RecordTarget::NewItem(..) | RecordTarget::Item(_) => Ok(caller.project.clone()),
             _ => knowledge::resolve_project(context, caller, self.repo.as_ref()).await,
         }
     }
@@ -125,8 +131,8 @@ impl Change for RecordChange {
         let (record, schema) = tokio::try_join!(self.find_record(context), context.schema())?;
         let stored = if let PlanRecord::Stored { meta, .. } = &record { Some(meta) } else { None };
         let (kind, is_new) = match &self.target {
-            RecordTarget::NewItem(kind) => (KindName::Item(*kind), true),
-            RecordTarget::NewEntity(kind) => (KindName::Entity(kind.name()), true),
+            RecordTarget::NewItem(kind, _) => (KindName::Item(*kind), true),
+            RecordTarget::NewEntity(kind, _) => (KindName::Entity(kind.name()), true),
             RecordTarget::Item(item) => (KindName::Item(item.kind()), false),
             RecordTarget::Entity(_) => {
                 let entity = stored.and_then(|meta| meta.entity.as_ref());
@@ -160,13 +166,19 @@ impl Change for RecordChange {
 }
 
 /// Issues the digits of an id. A file of another name may have the id, so all ids are searched.
-async fn issue_digits(context: PlanContext<'_>, kind: EntityKind) -> Result<String> {
+async fn issue_digits(
+    context: PlanContext<'_>,
+    kind: EntityKind,
+    wanted: Option<&str>,
+) -> Result<String> {
     // Among 100,000 entities of one kind, one id in 170 is taken.
     const MAX_ATTEMPTS: usize = 8;
     let ports = &context.tools.ports;
+    let mut wanted = wanted.and_then(|id| wanted_digits(kind, id));
     for _ in 0..MAX_ATTEMPTS {
         let uid = ports.ids.new_uid(context.write.at);
         let digits = uid.get(uid.len().saturating_sub(ID_DIGITS)..).unwrap_or(&uid);
+        let digits = wanted.take().unwrap_or(digits);
         let words = [kind.id(digits)];
         let mut claims = Vec::new();
         // A deleted id is never issued again.
@@ -181,10 +193,18 @@ async fn issue_digits(context: PlanContext<'_>, kind: EntityKind) -> Result<Stri
     Err(Error::new(ErrorKind::Busy, message))
 }
 
+/// The digits of an ID that has the form of a new one of this kind.
+fn wanted_digits(kind: EntityKind, id: &str) -> Option<&str> {
+    let digits = id.rsplit_once('-')?.1;
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    (digits.len() == ID_DIGITS && digits.bytes().all(is_digit) && kind.id(digits) == id)
+        .then_some(digits)
+}
+
 /// The record of a plan.
 enum PlanRecord {
     /// Has a uid. The commit issues its reference.
-    NewItem(ItemKind, String),
+    NewItem(ItemKind, String, Option<Reference>),
     /// Has digits that no ID had when they were issued.
     NewEntity(EntityKind, String),
     /// Has a name in answers, and the argument that names it.
@@ -226,7 +246,7 @@ impl ChangePlan for RecordPlan {
         let mut reads = ReadSet::of_documents(self.links.reads());
         reads.documents.extend(self.superseded.iter().map(|meta| meta.id.clone()));
         match &self.record {
-            PlanRecord::NewItem(kind, _) => reads.sequences = vec![*kind],
+            PlanRecord::NewItem(kind, ..) => reads.sequences = vec![*kind],
             PlanRecord::NewEntity(kind, digits) => reads.documents.push(kind.document_id(digits)),
             PlanRecord::Stored { meta, .. } => reads.documents.push(meta.id.clone()),
             PlanRecord::Created(_) => {}
@@ -240,7 +260,9 @@ impl ChangePlan for RecordPlan {
     fn decide(&self, state: &mut CommitState<'_>) -> Result<Option<Decision>> {
         state.add_notes(self.notes.clone());
         let decision = match &self.record {
-            PlanRecord::NewItem(kind, uid) => Some(self.create_item(state, *kind, uid)?),
+            PlanRecord::NewItem(kind, uid, wanted) => {
+                Some(self.create_item(state, *kind, uid, *wanted)?)
+            }
             PlanRecord::NewEntity(kind, digits) => self.create_entity(state, *kind, digits)?,
             PlanRecord::Stored { .. } | PlanRecord::Created(_) => Some(self.update(state)?),
         };
@@ -258,11 +280,12 @@ impl RecordPlan {
         state: &mut CommitState<'_>,
         kind: ItemKind,
         uid: &str,
+        wanted: Option<Reference>,
     ) -> Result<Decision> {
         let mut fields = self.fields.clone();
         // Another call may have deleted the parent after the lookup.
         self.links.add_to(&mut fields, state, None, None)?;
-        let reference = state.issue_reference(kind)?;
+        let reference = state.issue_reference(kind, wanted)?;
         let text = self.new_text(kind.row(), uid, &fields)?;
         // Two Git branches may issue the same number; the suffix keeps their files apart.
         let suffix = uid.get(uid.len().saturating_sub(SUFFIX_CHARS)..).unwrap_or(uid);

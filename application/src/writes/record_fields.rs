@@ -9,10 +9,11 @@ use reqlore_domain::identity::User;
 use reqlore_domain::knowledge;
 use reqlore_domain::records::custom_field::CustomType;
 use reqlore_domain::records::edit::RecordEdit;
+use reqlore_domain::records::extra::check_extra;
 use reqlore_domain::records::schema::RecordSchema;
 use serde_json::Value;
 
-use crate::tools::arguments::CUSTOM_FIELDS;
+use crate::tools::arguments::{CUSTOM_FIELDS, EXTRA};
 use crate::writes::change::PlanContext;
 use crate::writes::record_links::{LinkChange, Target};
 
@@ -78,6 +79,10 @@ pub(crate) async fn check_fields(
         if let (Some(_), Value::String(user)) = (field, value) {
             check_user(context, &format!("{CUSTOM_FIELDS}.{name}"), user).await?;
         }
+    }
+    for (name, text) in &fields.extra {
+        check_extra(name, text, schema)
+            .map_err(|problem| refused(format!("{EXTRA}.{}", truncate_echo(name)), problem))?;
     }
     for relation in links.relations() {
         if schema.field(relation).is_some() {

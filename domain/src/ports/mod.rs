@@ -13,6 +13,7 @@ pub mod claims;
 pub mod clock;
 pub mod documents;
 pub mod embedder;
+pub mod exchange;
 pub mod history;
 pub mod id_generator;
 pub mod idempotency;

@@ -76,6 +76,8 @@ pub struct RecordEdit {
     pub rank: Option<String>,
     /// Names and values of custom fields; null removes the field.
     pub custom: Vec<(String, Value)>,
+    /// Names and texts of extra keys; an empty text removes the key.
+    pub extra: Vec<(String, String)>,
     /// Replaces all outgoing relationships of an item.
     pub relationships: Option<Vec<Relationship>>,
     /// The documents of targets that `relationships` adds.
@@ -110,6 +112,7 @@ impl NewRecord<'_> {
             }
         }
         edits.0.extend(custom_edits(&CustomValues::default(), &fields.custom));
+        edits.0.extend(extra_edits(&[], &fields.extra));
         for RelationTargets { relation, targets } in &fields.links {
             if !targets.is_empty() {
                 edits.set(relation, FieldValue::List(targets.clone()));
@@ -166,6 +169,7 @@ pub fn edit_record<'r>(
     // Collects all edits first: an edit without effect must not touch the file.
     let mut edits = file.changed_values(edit, title, parent, tags);
     edits.0.extend(custom_edits(record.custom(), &edit.custom));
+    edits.0.extend(extra_edits(&file.entries, &edit.extra));
     let changes_links =
         edit.parent.is_some() || edit.relationships.is_some() || !edit.new_targets.is_empty();
     match record {
@@ -290,6 +294,22 @@ fn custom_edits<'e>(
             _ => (Vec::new(), None),
         };
         (current.get(key) != texts).then_some(KeyEdit { key, value })
+    })
+}
+
+/// The edits of extra keys whose texts change.
+fn extra_edits<'e>(
+    entries: &[YamlEntry],
+    given: &'e [(String, String)],
+) -> impl Iterator<Item = KeyEdit<'e>> {
+    given.iter().filter_map(|(key, text)| {
+        let value = (!text.is_empty()).then(|| text.as_str().into());
+        let current = yaml::find_key(entries, key);
+        let is_same = match (&current, &value) {
+            (Some(node), Some(_)) => node.text() == Some(text),
+            (current, value) => current.is_none() && value.is_none(),
+        };
+        (!is_same).then_some(KeyEdit { key, value })
     })
 }
 

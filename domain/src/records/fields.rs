@@ -119,9 +119,14 @@ pub fn value_fields() -> impl Iterator<Item = &'static RecordField> {
     FIELDS.iter().filter(|field| field.is_value())
 }
 
+/// The key that names the source of an imported record, and the hash of what was imported.
+pub const IMPORTED_FROM: &str = "imported_from";
+
 /// True for a key of entities that is never a link.
 pub(crate) fn is_metadata_key(key: &str) -> bool {
-    key == "labels" || FIELDS.iter().any(|field| field.of_entities && field.key == key)
+    key == "labels"
+        || key == IMPORTED_FROM
+        || FIELDS.iter().any(|field| field.of_entities && field.key == key)
 }
 
 /// True for a name that a built-in field has in files, arguments or answers.

@@ -5,6 +5,7 @@ pub mod answers;
 pub mod custom_field;
 pub mod edit;
 pub mod ended;
+pub mod extra;
 pub mod fields;
 pub mod item_links;
 pub mod kinds;

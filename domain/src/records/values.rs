@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::fields::{is_field_word, value_fields};
+use super::fields::{IMPORTED_FROM, is_field_word, value_fields};
 use super::kinds::ItemKind;
 use crate::backlog::relation_words::known_relations;
 use crate::name_form::fold_name;
@@ -36,7 +36,7 @@ const OTHER_NAMES: [&str; 17] = [
     "done",
     "entity",
     "fields",
-    "imported_from",
+    IMPORTED_FROM,
     "kind",
     "labels",
     "mentions",

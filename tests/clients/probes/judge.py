@@ -16,7 +16,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-LOADER = HERE.parent.parent / "examples/load_backlog.py"
 PATIENCE_SECONDS = 60
 
 EPIC = '{"title": "Another", "priority": 4}'
@@ -60,7 +59,7 @@ class Project:
             file = self.root / path
             file.parent.mkdir(parents=True)
             file.write_text(text, "utf-8")
-        self.run([sys.executable, str(LOADER), str(HERE / "backlog.json"), "--", *self.server])
+        self.run([*self.server[2:], "import", str(HERE / "backlog.json")])
 
     def install(self) -> Path:
         """Creates a folder for the PATH whose `reqlore` is the observed binary."""

@@ -16,7 +16,6 @@ from pathlib import Path
 from servers import Listening
 
 PROBES = Path(__file__).resolve().parent.parent / "probes"
-LOADER = PROBES.parent.parent / "examples/load_backlog.py"
 PROBER = sys.argv[1]
 PATIENCE_SECONDS = 120
 
@@ -60,8 +59,8 @@ def fitting_calls(server: Listening) -> None:
         file = server.project / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, "utf-8")
-    fill = [sys.executable, str(LOADER), str(PROBES / "backlog.json"), "--", server.binary]
-    run(*fill, "--root", str(server.project), env=server.common["env"])
+    fill = [server.binary, "--root", str(server.project), "import"]
+    run(*fill, str(PROBES / "backlog.json"), env=server.common["env"])
     # An assignee in the arguments.
     server.user("bob", "commenter")
     arguments = (PROBES.parent / "arguments.json").read_text("utf-8")

@@ -8,13 +8,13 @@ use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::records::answers::csv::{BYTE_ORDER_MARK, items_csv};
 use reqlore_domain::records::answers::lists::ListPage;
 use reqlore_domain::records::custom_field::FieldView;
 use reqlore_domain::untrusted_text::encode_line;
 use serde_json::json;
 
 use crate::config::WebConfig;
-use crate::csv::{BYTE_ORDER_MARK, items_csv};
 use crate::item_lists::{BOARD_KINDS, FirstItem, ItemFilters};
 use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::PageError;

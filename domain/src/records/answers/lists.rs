@@ -70,6 +70,18 @@ pub struct ListedItem {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
     pub claim: Option<ClaimView>,
+    // Only on request, like the following.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub description: Option<String>,
+    /// Relations and their targets, without the parent.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(skip)]
+    pub links: BTreeMap<String, Vec<String>>,
+    /// Keys that are neither fields nor links.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    #[schemars(skip)]
+    pub extra: Map<String, Value>,
 }
 
 /// The stories of an epic that are done, or the criteria of a story that are met.
@@ -104,7 +116,7 @@ impl ListedItem {
             version: meta.version.to_string(),
             progress: None,
             fields: schema.answers(item),
-            claim: None,
+            ..Self::default()
         })
     }
 

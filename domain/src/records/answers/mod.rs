@@ -1,6 +1,7 @@
 //! Answers of tools, which pages and commands read too.
 
 pub mod claims;
+pub mod csv;
 pub mod deletion;
 pub mod details;
 pub mod document_label;

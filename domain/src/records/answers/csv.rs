@@ -1,10 +1,11 @@
-//! Items as CSV (RFC 4180), for the table page and `reqlore list`.
+//! Items as CSV (RFC 4180), for the table page, `reqlore list` and `reqlore export`.
 
-use reqlore_domain::records::answers::lists::{ListedItem, ProgressView};
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
-use crate::form_fields::{join_list, value_text};
-use crate::page::priority_name;
+use super::lists::{ListedItem, ProgressView};
+use crate::backlog::Priority;
 
 /// Tells a spreadsheet that a file is UTF-8.
 pub const BYTE_ORDER_MARK: &str = "\u{feff}";
@@ -15,7 +16,7 @@ const COLUMNS: [(&str, CellText); 13] = [
     ("kind", |item| item.kind.clone()),
     ("title", |item| item.title.clone()),
     ("status", |item| item.status.clone().unwrap_or_default()),
-    ("priority", |item| item.priority.as_ref().map_or("", priority_name).to_owned()),
+    ("priority", |item| priority_name(item).to_owned()),
     ("rank", |item| item.rank.clone().unwrap_or_default()),
     ("type", |item| item.type_name.clone().unwrap_or_default().into_owned()),
     ("done", |item| child_count(item, ProgressView::count)),
@@ -26,10 +27,20 @@ const COLUMNS: [(&str, CellText); 13] = [
     ("updated_at", |item| item.updated_at.clone().unwrap_or_default()),
 ];
 /// A spreadsheet may read a cell that begins with one of these as a formula. The last one is
-/// [`TEXT_MARK`] itself, so that removing the first one returns every text.
+/// [`TEXT_MARK`] itself, so that [`unmark`] returns every text.
 const MARKED_STARTS: [char; 15] =
     ['=', '+', '-', '@', '＝', '＋', '－', '＠', '﹦', '﹢', '﹣', '﹫', '\t', '\r', '\''];
 const TEXT_MARK: char = '\'';
+
+/// Removes the mark of a text that a spreadsheet could read as a formula.
+pub fn unmark(cell: &str) -> &str {
+    cell.strip_prefix(TEXT_MARK).filter(|text| text.starts_with(MARKED_STARTS)).unwrap_or(cell)
+}
+
+fn priority_name(item: &ListedItem) -> &'static str {
+    let number = item.priority.map(usize::from);
+    number.and_then(Priority::new).map_or("", Priority::name)
+}
 
 fn child_count(item: &ListedItem, count: fn(&ProgressView) -> usize) -> String {
     item.progress.as_ref().map(|progress| count(progress).to_string()).unwrap_or_default()
@@ -38,21 +49,55 @@ fn child_count(item: &ListedItem, count: fn(&ProgressView) -> usize) -> String {
 /// Renders items of `list_items` as CSV. `fields` are the names of custom fields, whose columns
 /// follow the built-in ones. `encode` returns the text of a cell on one line.
 pub fn items_csv(items: &[ListedItem], fields: &[&str], encode: fn(&str) -> String) -> String {
-    let names = COLUMNS.iter().map(|(name, _)| *name).chain(fields.iter().copied());
-    let mut csv = names.collect::<Vec<_>>().join(",") + "\r\n";
+    render_csv(items, fields, &[], encode)
+}
+
+/// As [`items_csv`], with texts as they are, links and extra keys, for an import elsewhere.
+pub fn whole_items_csv(items: &[ListedItem]) -> String {
+    let [mut fields, mut others] = [BTreeSet::new(), BTreeSet::new()];
+    for item in items {
+        fields.extend(item.fields.keys().map(String::as_str));
+        others.extend(item.links.keys().map(String::as_str));
+        others.extend(item.extra.keys().map(String::as_str));
+    }
+    let others: Vec<&str> = [TEXT_COLUMN].into_iter().chain(others).collect();
+    render_csv(items, &Vec::from_iter(fields), &others, str::to_owned)
+}
+
+/// The column of the Markdown text.
+const TEXT_COLUMN: &str = "text";
+
+/// The text of an item, the targets of a relation, or the text of an extra key.
+fn content_text(item: &ListedItem, column: &str) -> String {
+    match (item.links.get(column), item.extra.get(column)) {
+        _ if column == TEXT_COLUMN => item.description.clone().unwrap_or_default(),
+        (Some(targets), _) => join_list(targets),
+        (None, value) => value.map(value_text).unwrap_or_default(),
+    }
+}
+
+fn render_csv(
+    items: &[ListedItem],
+    fields: &[&str],
+    others: &[&str],
+    encode: fn(&str) -> String,
+) -> String {
+    let names = COLUMNS.iter().map(|(name, _)| name).chain(fields).chain(others);
+    let mut csv = names.copied().collect::<Vec<_>>().join(",") + "\r\n";
     for item in items {
         let texts = COLUMNS.iter().map(|(_, text)| (text(item), false));
         let custom = fields.iter().map(|name| {
             let value = item.fields.get(*name);
             (value.map(value_text).unwrap_or_default(), value.is_some_and(Value::is_number))
         });
-        for (index, (text, is_number)) in texts.chain(custom).enumerate() {
+        let others = others.iter().map(|column| (content_text(item, column), false));
+        for (index, (text, is_number)) in texts.chain(custom).chain(others).enumerate() {
             let mut cell = encode(&text);
             if !is_number && text.starts_with(MARKED_STARTS) {
                 cell.insert(0, TEXT_MARK);
             }
             csv.push_str(if index == 0 { "" } else { "," });
-            if cell.contains([',', '"']) {
+            if cell.contains([',', '"', '\n', '\r']) {
                 csv.extend(["\"", &cell.replace('"', "\"\""), "\""]);
             } else {
                 csv.push_str(&cell);
@@ -63,6 +108,52 @@ pub fn items_csv(items: &[ListedItem], fields: &[&str], encode: fn(&str) -> Stri
     csv
 }
 
+/// Renders a value of a custom field as text, and a list with [`join_list`].
+pub fn value_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(values) => join_list(&values.iter().map(value_text).collect::<Vec<_>>()),
+        value => value.to_string(),
+    }
+}
+
+/// Joins texts with commas. A text that a reader could split or trim is quoted.
+pub fn join_list<T: AsRef<str>>(texts: &[T]) -> String {
+    let mut list = Vec::new();
+    for text in texts {
+        let text = text.as_ref();
+        let is_plain = !text.is_empty() && text.trim() == text && !text.contains(',');
+        if is_plain && !text.starts_with('"') {
+            list.push(text.to_owned());
+        } else {
+            list.push(format!("\"{}\"", text.replace('"', "\"\"")));
+        }
+    }
+    list.join(", ")
+}
+
+/// Splits what [`join_list`] returns, or a list that a user typed.
+pub fn split_list(list: &str) -> Vec<String> {
+    let (mut texts, mut rest) = (Vec::new(), list);
+    while !rest.is_empty() {
+        let has_quotes = rest.trim_start().starts_with('"');
+        let mut is_open = false;
+        let is_end = |letter| {
+            is_open ^= has_quotes && letter == '"';
+            letter == ',' && !is_open
+        };
+        let (text, after) = rest.split_at(rest.find(is_end).unwrap_or(rest.len()));
+        rest = after.strip_prefix(',').unwrap_or_default();
+        let text = text.trim();
+        match text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
+            Some(quoted) => texts.push(quoted.replace("\"\"", "\"")),
+            None if text.is_empty() => {}
+            None => texts.push(text.to_owned()),
+        }
+    }
+    texts
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -70,7 +161,7 @@ mod tests {
     use super::*;
 
     fn title_cell(title: &str) -> String {
-        let encode = |text: &str| reqlore_domain::untrusted_text::encode_line(text).into_owned();
+        let encode = |text: &str| crate::untrusted_text::encode_line(text).into_owned();
         let item = ListedItem {
             reference_id: "EP-001".to_owned(),
             title: title.to_owned(),
@@ -108,7 +199,7 @@ mod tests {
             let unquoted = cell.strip_prefix('"').and_then(|cell| cell.strip_suffix('"'));
             let text = unquoted.unwrap_or(cell).replace("\"\"", "\"");
             let text = text.strip_prefix(TEXT_MARK).unwrap_or(&text).to_owned();
-            assert_eq!(text, reqlore_domain::untrusted_text::encode_line(title));
+            assert_eq!(text, crate::untrusted_text::encode_line(title));
         }
     }
 

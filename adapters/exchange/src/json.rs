@@ -1,0 +1,109 @@
+//! JSON of our own records: those of `list_items` with texts, links and extra keys.
+
+use reqlore_domain::ports::exchange::{
+    ExchangeFormat, ExportedFiles, ImportMapping, ImportedItem, ImportedItems, SourceFile,
+};
+use reqlore_domain::records::answers::lists::ListedItem;
+use reqlore_domain::records::fields::IMPORTED_FROM;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value, json};
+
+pub(crate) struct Json;
+
+const FORMAT: &str = "reqlore-items";
+
+#[derive(Deserialize, Serialize)]
+struct ItemFile {
+    #[serde(default)]
+    format: String,
+    items: Vec<FileRecord>,
+}
+
+/// A record of a file, which may lack what every answer has.
+#[derive(Deserialize, Serialize)]
+#[serde(transparent)]
+struct FileRecord(#[serde(deserialize_with = "read_record")] ListedItem);
+
+fn read_record<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ListedItem, D::Error> {
+    let mut record: Map<String, Value> = Map::deserialize(deserializer)?;
+    for (key, default) in [("tags", json!([])), ("version", json!(""))] {
+        record.entry(key).or_insert(default);
+    }
+    serde_json::from_value(record.into()).map_err(D::Error::custom)
+}
+
+impl ExchangeFormat for Json {
+    fn name(&self) -> &'static str {
+        "json"
+    }
+
+    fn recognizes(&self, path: &str, beginning: &str) -> bool {
+        let text = beginning.trim_start();
+        path.to_ascii_lowercase().ends_with(".json") && text.starts_with('{')
+    }
+
+    fn read(&self, files: Vec<SourceFile>, _: &mut ImportMapping) -> Result<ImportedItems, String> {
+        let mut imported = ImportedItems::default();
+        let is_json = |file: &SourceFile| file.path.to_ascii_lowercase().ends_with(".json");
+        for SourceFile { path, content } in files.into_iter().filter(is_json) {
+            let parsed: ItemFile = serde_json::from_reader(content)
+                .map_err(|error| format!("{path}: {error}; write it with `reqlore export json`"))?;
+            if !matches!(&*parsed.format, "" | FORMAT) {
+                return Err(format!("{path}: format {:?} is not {FORMAT}", parsed.format));
+            }
+            for FileRecord(record) in parsed.items {
+                imported
+                    .push(item_of(&path, record))
+                    .map_err(|problem| format!("{path}: {problem}"))?;
+            }
+        }
+        Ok(imported)
+    }
+
+    fn write(&self, records: &[ListedItem]) -> Option<ExportedFiles> {
+        let mut items = records.to_vec();
+        for item in &mut items {
+            // Of this project, not of the record.
+            item.version.clear();
+            (item.updated_at, item.progress, item.claim) = (None, None, None);
+            item.review_overdue = false;
+        }
+        let items = items.into_iter().map(FileRecord).collect();
+        let file = ItemFile { format: FORMAT.to_owned(), items };
+        let text = serde_json::to_string_pretty(&file).ok()?;
+        Some(vec![("items.json".to_owned(), text + "\n")])
+    }
+}
+
+fn item_of(path: &str, record: ListedItem) -> ImportedItem {
+    let mut item = ImportedItem {
+        source: format!("{path}#{}", record.reference_id),
+        kind: record.kind,
+        parent: record.parent,
+        id: Some(record.reference_id),
+        title: record.title,
+        text: record.description.unwrap_or_default(),
+        links: record.links,
+        ..ImportedItem::default()
+    };
+    for (name, value) in [
+        ("status", json!(record.status)),
+        ("priority", json!(record.priority)),
+        ("type", json!(record.type_name)),
+        ("assignee", json!(record.assignee_username)),
+        ("rank", json!(record.rank)),
+    ] {
+        if !value.is_null() {
+            item.values.insert(name.to_owned(), value);
+        }
+    }
+    if !record.tags.is_empty() {
+        item.values.insert("tags".to_owned(), json!(record.tags));
+    }
+    item.values.extend(record.fields);
+    // The record gets an identity of its own.
+    let extra = record.extra.into_iter().filter(|(key, _)| key != IMPORTED_FROM);
+    item.values.extend(extra);
+    item
+}

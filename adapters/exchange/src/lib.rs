@@ -1,0 +1,20 @@
+//! Formats of other tools: reads their items, and writes items for them.
+
+mod columns;
+mod csv;
+mod json;
+mod markdown;
+mod names;
+mod openspec;
+mod outline;
+
+use reqlore_domain::ports::exchange::ExchangeFormat;
+
+/// All formats. A format before another one recognizes a special form of its files.
+pub const FORMATS: [&dyn ExchangeFormat; 4] =
+    [&openspec::OpenSpec, &markdown::MarkdownDocument, &csv::Csv, &json::Json];
+
+/// The format with this name.
+pub fn find_format(name: &str) -> Option<&'static dyn ExchangeFormat> {
+    FORMATS.into_iter().find(|format| format.name().eq_ignore_ascii_case(name))
+}

@@ -1,0 +1,246 @@
+//! A Markdown document: headings are epics, stories and requirements, list items and `ID: text` are
+//! requirements.
+
+use std::collections::HashMap;
+
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use reqlore_domain::ports::exchange::{
+    ExchangeFormat, ExportedFiles, ImportMapping, ImportedItem, ImportedItems, SourceFile,
+};
+use reqlore_domain::records::answers::lists::ListedItem;
+
+use crate::names::{title_of, unique_id};
+use crate::outline::{sections, whole_text};
+
+pub(crate) struct MarkdownDocument;
+
+impl ExchangeFormat for MarkdownDocument {
+    fn name(&self) -> &'static str {
+        "markdown"
+    }
+
+    fn recognizes(&self, path: &str, _: &str) -> bool {
+        let path = path.to_ascii_lowercase();
+        [".md", ".markdown"].iter().any(|end| path.ends_with(end))
+    }
+
+    fn read(&self, files: Vec<SourceFile>, _: &mut ImportMapping) -> Result<ImportedItems, String> {
+        let mut imported = ImportedItems::default();
+        for mut file in files.into_iter().filter(|file| self.recognizes(&file.path, "")) {
+            let text = file.read_text()?;
+            let mut document =
+                DocumentReader { path: &file.path, used: HashMap::new(), imported: &mut imported };
+            document.read(&text).map_err(|problem| format!("{}: {problem}", file.path))?;
+        }
+        Ok(imported)
+    }
+
+    fn write(&self, records: &[ListedItem]) -> Option<ExportedFiles> {
+        Some(vec![("requirements.md".to_owned(), write_document(records))])
+    }
+}
+
+struct DocumentReader<'a> {
+    path: &'a str,
+    used: HashMap<String, usize>,
+    imported: &'a mut ImportedItems,
+}
+
+/// A statement of a section.
+struct Statement {
+    id: Option<String>,
+    text: String,
+}
+
+impl DocumentReader<'_> {
+    fn read(&mut self, text: &str) -> Result<(), String> {
+        let (before, found) = sections(text);
+        let title = found.first().filter(|first| first.heading.level == 1);
+        let is_only = found.iter().filter(|one| one.heading.level == 1).count() == 1;
+        let title = title.filter(|_| is_only && before.trim().is_empty());
+        let file = self.path.rsplit('/').next().unwrap_or(self.path);
+        let name = title.map(|title| title.heading.title.clone()).filter(|name| !name.is_empty());
+        let epic = ImportedItem {
+            source: format!("{}#", self.path),
+            kind: "epic".to_owned(),
+            title: name
+                .unwrap_or_else(|| file.rsplit_once('.').map_or(file, |(stem, _)| stem).to_owned()),
+            ..ImportedItem::default()
+        };
+        let source = epic.source.clone();
+        let first_text = title.map_or(before, |title| title.text);
+        self.push_with_statements(epic, first_text)?;
+        let mut index = usize::from(title.is_some());
+        let level = found[index..].iter().map(|section| section.heading.level).min();
+        while index < found.len() {
+            let section = &found[index];
+            let story = self.item("user_story", &source, &section.heading.title);
+            let story_source = story.source.clone();
+            self.push_with_statements(story, section.text)?;
+            index += 1;
+            // Deeper headings are requirements with all that is below them.
+            while index < found.len() && Some(found[index].heading.level) > level {
+                let (body, next) = whole_text(text, &found, index);
+                let mut item = self.item("requirement", &story_source, &found[index].heading.title);
+                body.trim_matches('\n').clone_into(&mut item.text);
+                self.imported.push(item)?;
+                index = next;
+            }
+        }
+        Ok(())
+    }
+
+    fn item(&mut self, kind: &str, parent: &str, title: &str) -> ImportedItem {
+        let title = if title.is_empty() { "Untitled" } else { title };
+        let id = unique_id(&mut self.used, title);
+        ImportedItem {
+            source: format!("{}#{id}", self.path),
+            kind: kind.to_owned(),
+            parent: Some(parent.to_owned()),
+            title: title_of(title),
+            ..ImportedItem::default()
+        }
+    }
+
+    /// Adds an item with the text of its section, and the statements of the text as requirements.
+    fn push_with_statements(&mut self, mut item: ImportedItem, text: &str) -> Result<(), String> {
+        let (rest, statements) = statements(text);
+        item.text = rest;
+        let parent = item.source.clone();
+        self.imported.push(item)?;
+        for Statement { id, text } in statements {
+            let mut title = title_of(&text);
+            if title.is_empty() {
+                "Untitled".clone_into(&mut title);
+            }
+            let name = id.clone().unwrap_or_else(|| title.clone());
+            let source = format!("{}#{}", self.path, unique_id(&mut self.used, &name));
+            let text = if text.trim() == title { String::new() } else { text };
+            let kind = "requirement".to_owned();
+            let parent = Some(parent.clone());
+            self.imported.push(ImportedItem {
+                source,
+                kind,
+                parent,
+                id,
+                title,
+                text,
+                ..ImportedItem::default()
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// The text without its statements, and the statements: items of lists, and paragraphs with an ID.
+fn statements(text: &str) -> (String, Vec<Statement>) {
+    let (mut rest, mut found, mut last) = (String::new(), Vec::new(), 0);
+    let (mut depth, mut item) = (0_usize, None);
+    for (event, range) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
+        match event {
+            Event::Start(Tag::List(_)) => depth += 1,
+            Event::End(TagEnd::List(_)) => {
+                depth -= 1;
+                if depth == 0 {
+                    last = range.end;
+                }
+            }
+            Event::Start(Tag::BlockQuote(_)) => depth += 2,
+            Event::End(TagEnd::BlockQuote(_)) => depth = depth.saturating_sub(2),
+            Event::Start(Tag::Item) if depth == 1 => {
+                if item.is_none() || range.start >= last {
+                    rest.push_str(text.get(last..range.start).unwrap_or_default());
+                }
+                item = Some(());
+                found.push(statement(&list_item_text(&text[range.clone()])));
+                last = range.end;
+            }
+            Event::Start(Tag::Paragraph) if depth == 0 => {
+                let paragraph = statement(text[range.clone()].trim_end());
+                if paragraph.id.is_some() {
+                    rest.push_str(text.get(last..range.start).unwrap_or_default());
+                    found.push(paragraph);
+                    last = range.end;
+                }
+            }
+            _ => {}
+        }
+    }
+    rest.push_str(text.get(last..).unwrap_or_default());
+    (rest.trim_matches(['\n', ' ']).to_owned(), found)
+}
+
+/// The text of a list item without its marker and indentation.
+fn list_item_text(source: &str) -> String {
+    let marker = source.find(char::is_whitespace).unwrap_or(source.len());
+    let first = source[marker..].trim_start_matches([' ', '\t']);
+    let indent = source.len() - first.len();
+    let mut lines = Vec::new();
+    for (number, line) in source.trim_end().lines().enumerate() {
+        let blanks = line.len() - line.trim_start_matches(' ').len();
+        lines.push(if number == 0 {
+            first.lines().next().unwrap_or_default()
+        } else {
+            &line[blanks.min(indent)..]
+        });
+    }
+    lines.join("\n")
+}
+
+/// Splits `ID: text`, also with the ID in bold.
+fn statement(text: &str) -> Statement {
+    let plain = text.strip_prefix("**").unwrap_or(text);
+    let end = plain.find([':', '*', ' ', '\n']).unwrap_or(plain.len());
+    let (id, after) = plain.split_at(end);
+    let is_id = id.bytes().any(|byte| byte.is_ascii_digit())
+        && id.starts_with(|c: char| c.is_ascii_alphabetic())
+        && id.contains(['-', '_', '.'])
+        && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+    let rest = after.strip_prefix(":**").or_else(|| after.strip_prefix("**:"));
+    let rest = rest.or_else(|| after.strip_prefix("**")).or_else(|| after.strip_prefix(':'));
+    match rest {
+        Some(rest) if is_id && !rest.trim().is_empty() => {
+            Statement { id: Some(id.to_owned()), text: rest.trim_start().to_owned() }
+        }
+        _ => Statement { id: None, text: text.to_owned() },
+    }
+}
+
+/// Epics, stories and requirements as headings of three levels.
+fn write_document(records: &[ListedItem]) -> String {
+    let mut children: HashMap<&str, Vec<&ListedItem>> = HashMap::new();
+    for record in records {
+        children.entry(record.parent.as_deref().unwrap_or_default()).or_default().push(record);
+    }
+    let mut text = String::new();
+    let known: std::collections::HashSet<&str> =
+        records.iter().map(|one| &*one.reference_id).collect();
+    for record in records {
+        let is_root = record.parent.as_deref().is_none_or(|parent| !known.contains(parent));
+        if is_root {
+            write_record(&mut text, record, &children, 1);
+        }
+    }
+    text
+}
+
+fn write_record(
+    text: &mut String,
+    record: &ListedItem,
+    children: &HashMap<&str, Vec<&ListedItem>>,
+    level: usize,
+) {
+    let body = record.description.as_deref().unwrap_or_default();
+    if record.kind == "acceptance_criteria" {
+        text.push_str(&format!("\n- {}\n", body.trim().replace('\n', "\n  ")));
+        return;
+    }
+    let break_line = if text.is_empty() { "" } else { "\n" };
+    text.push_str(&format!("{break_line}{} {}\n", "#".repeat(level), record.title));
+    if !body.is_empty() {
+        text.push_str(&format!("\n{body}\n"));
+    }
+    for child in children.get(&*record.reference_id).into_iter().flatten() {
+        write_record(text, child, children, level + 1);
+    }
+}

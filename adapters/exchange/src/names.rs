@@ -1,0 +1,37 @@
+//! Titles, IDs and file names that follow from texts.
+
+use std::collections::HashMap;
+
+/// Makes an ID unique in its file: the second `login` is `login~2`.
+pub(crate) fn unique_id(used: &mut HashMap<String, usize>, id: &str) -> String {
+    let count = used.entry(id.to_owned()).or_default();
+    *count += 1;
+    if *count == 1 { id.to_owned() } else { format!("{id}~{count}") }
+}
+
+/// The beginning of a text as its title, on one line.
+pub(crate) fn title_of(text: &str) -> String {
+    const MAX_CHARS: usize = 120;
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    match line.char_indices().nth(MAX_CHARS) {
+        None => line.to_owned(),
+        Some((end, _)) => {
+            let cut = &line[..end];
+            format!("{}…", cut.rsplit_once(' ').map_or(cut, |(words, _)| words))
+        }
+    }
+}
+
+/// A title as the name of a file.
+pub(crate) fn slug(title: &str) -> String {
+    let mut slug = String::new();
+    for c in title.to_lowercase().chars().take(60) {
+        if c.is_alphanumeric() {
+            slug.push(c);
+        } else if !slug.ends_with('-') {
+            slug.push('-');
+        }
+    }
+    let slug = slug.trim_matches('-');
+    if slug.is_empty() { "untitled".to_owned() } else { slug.to_owned() }
+}

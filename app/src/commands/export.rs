@@ -1,0 +1,184 @@
+//! `reqlore export`: writes the project's items for another tool.
+
+use std::collections::HashMap;
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+
+use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::error::ErrorKind;
+use reqlore_domain::ports::exchange::ExportedFiles;
+use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
+use reqlore_domain::untrusted_text::{encode_line, encode_lines};
+use reqlore_exchange::{FORMATS, find_format};
+use serde_json::json;
+
+use super::output::{clean_line, print, write_stdout};
+use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
+use crate::config::AppConfig;
+use crate::exit::{CommandError, Result};
+
+/// Items in one call, because each may have a long text.
+const PAGE_ITEMS: usize = 100;
+const KEYS: [&str; 14] = [
+    "title",
+    "status",
+    "priority",
+    "rank",
+    "type_name",
+    "assignee_username",
+    "parent",
+    "tags",
+    "version",
+    "kind",
+    "fields",
+    "description",
+    "links",
+    "extra",
+];
+/// All kinds of entities.
+const ENTITY: &str = "entity";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  reqlore export csv --out items.csv --epic EP-001")]
+pub(crate) struct ExportOptions {
+    /// openspec, markdown, csv or json
+    #[arg(value_name = "FORMAT")]
+    format: String,
+    /// The file, or the folder for openspec [default: standard output]
+    #[arg(long, value_name = "PATH")]
+    out: Option<PathBuf>,
+    /// Only this epic with all below it
+    #[arg(long, value_name = "EPIC", help_heading = "Filters", add = super::complete::epics())]
+    epic: Option<String>,
+    /// Only this kind, such as requirement or decision; may be repeated
+    #[arg(long = "kind", value_name = "KIND", help_heading = "Filters")]
+    kinds: Vec<String>,
+    /// Only items with this status
+    #[arg(long, value_name = "STATUS", help_heading = "Filters")]
+    status: Option<String>,
+    /// Only items with this tag
+    #[arg(long, value_name = "TAG", help_heading = "Filters")]
+    tag: Option<String>,
+    #[command(flatten)]
+    project: ProjectOptions,
+}
+
+pub(crate) fn run(config: &AppConfig, options: &ExportOptions) -> Result<u8> {
+    let Some(format) = find_format(&options.format) else {
+        let names: Vec<&str> = FORMATS.iter().map(|format| format.name()).collect();
+        let (name, names) = (clean_line(&options.format), names.join(", "));
+        let message = format!("FORMAT: {name:?} is not a format; use one of {names}");
+        return Err(CommandError::usage_error(message));
+    };
+    let client = ToolClient::open(config, &options.project, ClientPurpose::Read)?;
+    let mut filter = options.filter()?;
+    let mut records = Vec::new();
+    visit_records(&client, |record| {
+        if filter.accepts(record) {
+            records.push(record.clone());
+        }
+    })?;
+    drop(client);
+    let Some(files) = format.write(&records) else {
+        let message = format!("FORMAT: {} can only be imported", format.name());
+        return Err(CommandError::usage_error(message));
+    };
+    write_files(files, options.out.as_deref(), records.len())
+}
+
+/// Calls `visit` with each record, items in the order of [`ItemKind::ALL`] and then entities.
+pub(super) fn visit_records(client: &ToolClient, mut visit: impl FnMut(&ListedItem)) -> Result<()> {
+    let kinds = ItemKind::ALL.map(ItemKind::name).into_iter().chain([ENTITY]);
+    for kind in kinds {
+        let mut arguments =
+            json!({ "kind": kind, "sort": "reference", "show": KEYS, "limit": PAGE_ITEMS });
+        loop {
+            let mut page: ListPage = match client.call("list_items", arguments.clone()) {
+                // The toolset of the kind is turned off.
+                Err(error) if error.kind == ErrorKind::InvalidArgument => break,
+                page => page?,
+            };
+            for record in &page.items {
+                visit(record);
+            }
+            match page.next_cursor.take() {
+                Some(cursor) => arguments["cursor"] = json!(cursor),
+                None => break,
+            }
+        }
+    }
+    Ok(())
+}
+
+struct RecordFilter<'a> {
+    options: &'a ExportOptions,
+    kinds: Vec<&'static str>,
+    /// The parents of the visited records, from which the epic of each follows.
+    parents: HashMap<String, String>,
+}
+
+impl ExportOptions {
+    fn filter(&self) -> Result<RecordFilter<'_>> {
+        let mut kinds = Vec::new();
+        for name in &self.kinds {
+            let kind = reqlore_domain::records::kinds::find_kind(name).ok_or_else(|| {
+                CommandError::usage_error(format!("--kind: {:?} is not a kind", clean_line(name)))
+            })?;
+            kinds.push(kind.name);
+        }
+        Ok(RecordFilter { options: self, kinds, parents: HashMap::new() })
+    }
+}
+
+impl RecordFilter<'_> {
+    /// Parents must be visited before their children.
+    fn accepts(&mut self, record: &ListedItem) -> bool {
+        let ListedItem { reference_id, parent, .. } = record;
+        if let Some(parent) = parent {
+            self.parents.insert(reference_id.clone(), parent.clone());
+        }
+        let ExportOptions { epic, status, tag, .. } = self.options;
+        let is_below = |epic: &String| {
+            let mut id = reference_id;
+            while let Some(parent) = self.parents.get(id) {
+                id = parent;
+            }
+            id.eq_ignore_ascii_case(epic.trim())
+        };
+        epic.as_ref().is_none_or(is_below)
+            && (self.kinds.is_empty() || self.kinds.contains(&&*record.kind))
+            && status.as_ref().is_none_or(|status| {
+                record.status.as_ref().is_some_and(|one| one.eq_ignore_ascii_case(status.trim()))
+            })
+            && tag.as_ref().is_none_or(|tag| {
+                record.tags.iter().any(|one| one.to_lowercase() == tag.trim().to_lowercase())
+            })
+    }
+}
+
+fn write_files(files: ExportedFiles, out: Option<&Path>, count: usize) -> Result<u8> {
+    let is_tree = files.iter().any(|(path, _)| path.contains('/'));
+    let Some(out) = out else {
+        return match files.into_iter().next() {
+            // Texts of others could control a terminal.
+            Some((_, text)) if !is_tree && io::stdout().is_terminal() => {
+                write_stdout(&encode_lines(&text))
+            }
+            Some((_, text)) if !is_tree => write_stdout(&text),
+            Some(_) => Err(CommandError::usage_error("--out: name a folder for the files")),
+            None => Err(CommandError::failure("no item fits this format; nothing was written")),
+        };
+    };
+    let shown = encode_line(&out.display().to_string()).into_owned();
+    let failed = |error: std::io::Error| CommandError::failure(format!("--out: {shown}: {error}"));
+    let mut names = Vec::new();
+    for (path, text) in files {
+        let path = if is_tree { out.join(path) } else { out.to_owned() };
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent).map_err(failed)?;
+        }
+        std::fs::write(&path, text).map_err(failed)?;
+        names.push(path);
+    }
+    print(&format!("Wrote {count} items to {shown} ({} files).\n", names.len()))
+}

@@ -1,0 +1,310 @@
+//! `reqlore import`: imports the items of another tool, or shows what would be imported.
+
+use std::fs::File;
+use std::io::{BufReader, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use reqlore_application::exchange::{ImportOptions, ImportPlan, ImportReport, WrittenResult};
+use reqlore_domain::ports::exchange::{
+    ExchangeFormat, ImportMapping, ImportedItems, MAX_SOURCE_BYTES, SourceFile,
+};
+use reqlore_domain::ports::service::ProgressSink;
+use reqlore_domain::untrusted_text::encode_line;
+use reqlore_exchange::{FORMATS, find_format};
+use serde_json::json;
+
+use super::export::visit_records;
+use super::output::{clean_line, print, print_json};
+use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
+use crate::config::AppConfig;
+use crate::exit::{CommandError, EXIT_FAILED, EXIT_OK, Result};
+use crate::progress::ProgressDisplay;
+
+const MAX_FILES: usize = 20_000;
+const MAX_DEPTH: usize = 20;
+/// The part of a file in which a format is recognized.
+const SAMPLE_BYTES: u64 = 64 << 10;
+const MAX_MAPPING_BYTES: u64 = 1 << 20;
+const EXTENSIONS: [&str; 5] = ["csv", "tsv", "json", "md", "markdown"];
+/// Hidden folders that tools use for specifications.
+const HIDDEN_SOURCES: [&str; 2] = [".kiro", ".specify"];
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  reqlore import items.csv --map items.toml --dry-run")]
+pub(crate) struct ImportCommandOptions {
+    /// A file, or a folder with the files of one format
+    #[arg(value_name = "SOURCE")]
+    source: PathBuf,
+    /// The format: openspec, markdown, csv or json [default: recognized]
+    #[arg(long, value_name = "FORMAT")]
+    from: Option<String>,
+    /// Show what would be created, updated and skipped
+    #[arg(long)]
+    dry_run: bool,
+    /// The meaning of columns and values; a missing file is written with the guessed one
+    #[arg(long, value_name = "FILE")]
+    map: Option<PathBuf>,
+    /// The epic of stories and requirements whose source has none
+    #[arg(long, value_name = "EPIC", add = super::complete::epics())]
+    into: Option<String>,
+    /// Replace items that were edited both here and in the source
+    #[arg(long)]
+    update: bool,
+    /// Print the report as JSON
+    #[arg(long, conflicts_with = "markdown")]
+    json: bool,
+    /// Print the report as Markdown
+    #[arg(long)]
+    markdown: bool,
+    #[command(flatten)]
+    project: ProjectOptions,
+}
+
+pub(crate) fn run(config: &AppConfig, options: &ImportCommandOptions) -> Result<u8> {
+    let mut mapping = read_mapping(options.map.as_deref())?;
+    let paths = source_files(&options.source)?;
+    let named = options.from.as_deref().or(Some(&mapping.format)).filter(|name| !name.is_empty());
+    let format = match named {
+        Some(name) => find_format(name).ok_or_else(|| unknown_format("--from", name))?,
+        None => recognize(&paths)?,
+    };
+    let purpose = if options.dry_run { ClientPurpose::Read } else { ClientPurpose::Add };
+    let client = ToolClient::open(config, &options.project, purpose)?;
+    let schema = client.record_schema()?;
+    format.name().clone_into(&mut mapping.format);
+    for field in &schema.fields {
+        mapping.custom_fields.push((field.name.clone(), field.label.clone()));
+    }
+    let imported = read_items(format, paths, &mut mapping)?;
+    let import = ImportOptions {
+        format: format.name().to_owned(),
+        into: options.into.as_ref().map(|epic| epic.trim().to_uppercase()),
+        update: options.update,
+        values: mapping.values.clone(),
+    };
+    let mut plan = ImportPlan::new(&schema, import, imported);
+    visit_records(&client, |record| plan.add_stored(record))?;
+    plan.decide();
+    let is_mapped = write_mapping(options.map.as_deref(), &mut mapping, plan.report())?;
+    if options.dry_run || !plan.report().problems.is_empty() {
+        print_report(options, plan.report(), &mapping, is_mapped, &[])?;
+        return Ok(if plan.report().problems.is_empty() { EXIT_OK } else { EXIT_FAILED });
+    }
+    let progress = ProgressDisplay::on_terminal();
+    let written = plan.apply(|batch, done, total| {
+        progress.progress(done, total, "Importing");
+        let arguments = json!({ "changes": batch.entries });
+        let answer = client.call_for_answer("apply_changes", arguments)?;
+        let results: Vec<WrittenResult> =
+            serde_json::from_value(answer.data["results"].clone()).unwrap_or_default();
+        Ok::<_, reqlore_domain::error::Error>(results)
+    });
+    drop(progress);
+    if let Err((done, total, error)) = written {
+        let mut error = CommandError::from(error);
+        error.message += &match done {
+            0 => "\nNothing was imported.".to_owned(),
+            done => format!(
+                "\n{done} of {total} changes were written. Correct the problem and run the same \
+                 command again: it continues with the rest."
+            ),
+        };
+        return Err(error);
+    }
+    print_report(options, plan.report(), &mapping, is_mapped, &plan.renumbered())
+}
+
+fn unknown_format(argument: &str, name: &str) -> CommandError {
+    let names: Vec<&str> = FORMATS.iter().map(|format| format.name()).collect();
+    let (name, names) = (clean_line(name), names.join(", "));
+    CommandError::usage_error(format!("{argument}: {name:?} is not a format; use one of {names}"))
+}
+
+fn shown(path: &Path) -> String {
+    encode_line(&path.display().to_string()).into_owned()
+}
+
+fn source_error(path: &Path, problem: impl std::fmt::Display) -> CommandError {
+    CommandError::usage_error(format!("SOURCE: {}: {problem}", shown(path)))
+}
+
+/// The files of a source, with their paths in it.
+fn source_files(source: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let found = std::fs::metadata(source).map_err(|error| source_error(source, error))?;
+    let mut files = Vec::new();
+    if found.is_dir() {
+        add_folder(source, "", 0, &mut files)?;
+        files.sort();
+    } else {
+        let name = source.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        files.push((name, source.to_owned()));
+    }
+    let mut bytes = 0;
+    for (_, path) in &files {
+        bytes += std::fs::metadata(path).map_err(|error| source_error(path, error))?.len();
+    }
+    match bytes {
+        _ if files.is_empty() => {
+            let extensions = EXTENSIONS.join(", ");
+            Err(source_error(source, format!("it has no file that ends with {extensions}")))
+        }
+        bytes if bytes > MAX_SOURCE_BYTES => {
+            let size = bytes >> 20;
+            Err(source_error(
+                source,
+                format!("it has {size} MiB; at most 100 are allowed, split it"),
+            ))
+        }
+        _ => Ok(files),
+    }
+}
+
+/// Symbolic links are not followed.
+fn add_folder(
+    folder: &Path,
+    prefix: &str,
+    depth: usize,
+    files: &mut Vec<(String, PathBuf)>,
+) -> Result<()> {
+    let entries = std::fs::read_dir(folder).map_err(|error| source_error(folder, error))?;
+    for entry in entries {
+        let entry = entry.map_err(|error| source_error(folder, error))?;
+        let kind = entry.file_type().map_err(|error| source_error(&entry.path(), error))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = format!("{prefix}{name}");
+        let is_hidden = name.starts_with('.') && !HIDDEN_SOURCES.contains(&&*name);
+        if kind.is_dir() && !is_hidden && name != "node_modules" && depth < MAX_DEPTH {
+            add_folder(&entry.path(), &format!("{path}/"), depth + 1, files)?;
+        } else if kind.is_file() {
+            let extension = name.rsplit_once('.').map(|(_, end)| end.to_ascii_lowercase());
+            if extension.is_some_and(|end| EXTENSIONS.contains(&&*end)) {
+                if files.len() == MAX_FILES {
+                    let problem =
+                        format!("it has more than {MAX_FILES} files; name a folder in it");
+                    return Err(source_error(folder, problem));
+                }
+                files.push((path, entry.path()));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The first format that recognizes a file.
+fn recognize(files: &[(String, PathBuf)]) -> Result<&'static dyn ExchangeFormat> {
+    let mut found = FORMATS.len();
+    for (name, path) in files {
+        let mut bytes = Vec::new();
+        let file = File::open(path).map_err(|error| source_error(path, error))?;
+        let read = file.take(SAMPLE_BYTES).read_to_end(&mut bytes);
+        read.map_err(|error| source_error(path, error))?;
+        let beginning = String::from_utf8_lossy(&bytes);
+        let format = FORMATS.iter().position(|format| format.recognizes(name, &beginning));
+        found = found.min(format.unwrap_or(found));
+    }
+    FORMATS.get(found).copied().ok_or_else(|| {
+        let names: Vec<&str> = FORMATS.iter().map(|format| format.name()).collect();
+        let message =
+            format!("SOURCE: the format is unknown; name it with --from {}", names.join("|"));
+        CommandError::usage_error(message)
+    })
+}
+
+fn read_items(
+    format: &dyn ExchangeFormat,
+    paths: Vec<(String, PathBuf)>,
+    mapping: &mut ImportMapping,
+) -> Result<ImportedItems> {
+    let mut files = Vec::with_capacity(paths.len());
+    for (name, path) in paths {
+        let file = File::open(&path).map_err(|error| source_error(&path, error))?;
+        files.push(SourceFile { path: name, content: Box::new(BufReader::new(file)) });
+    }
+    let problem = |problem: String| {
+        CommandError::usage_error(format!("SOURCE: {}; nothing was imported", clean_line(&problem)))
+    };
+    let imported = format.read(files, mapping).map_err(problem)?;
+    if imported.items.is_empty() {
+        let name = format.name();
+        return Err(problem(format!(
+            "it has no item in the format {name}; name another with --from"
+        )));
+    }
+    Ok(imported)
+}
+
+fn read_mapping(path: Option<&Path>) -> Result<ImportMapping> {
+    let Some(path) = path else { return Ok(ImportMapping::default()) };
+    let invalid = |problem: &dyn std::fmt::Display| {
+        CommandError::usage_error(format!("--map: {}: {problem}", shown(path)))
+    };
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(ImportMapping::default()),
+        Err(error) => return Err(invalid(&error)),
+    };
+    let mut text = String::new();
+    file.take(MAX_MAPPING_BYTES).read_to_string(&mut text).map_err(|error| invalid(&error))?;
+    toml::from_str(&text).map_err(|error| invalid(&error.message()))
+}
+
+/// Writes a new mapping file, with the unknown values to be filled in. False if it exists.
+fn write_mapping(
+    path: Option<&Path>,
+    mapping: &mut ImportMapping,
+    report: &ImportReport,
+) -> Result<bool> {
+    for (field, texts) in &report.unknown_values {
+        let values = mapping.values.entry(field.clone()).or_default();
+        for text in texts {
+            values.entry(text.clone()).or_default();
+        }
+    }
+    let Some(path) = path.filter(|path| !path.exists()) else { return Ok(false) };
+    let text = toml::to_string_pretty(mapping).map_err(CommandError::failure)?;
+    std::fs::write(path, text)
+        .map_err(|error| CommandError::failure(format!("--map: {}: {error}", shown(path))))?;
+    Ok(true)
+}
+
+fn print_report(
+    options: &ImportCommandOptions,
+    report: &ImportReport,
+    mapping: &ImportMapping,
+    is_mapped: bool,
+    renumbered: &[(String, String)],
+) -> Result<u8> {
+    if options.json {
+        let data = json!({
+            "dry_run": options.dry_run, "report": report, "mapping": mapping,
+            "renumbered": renumbered,
+        });
+        return print_json(&data);
+    }
+    let is_failed = !report.problems.is_empty();
+    let [created, updated] = [report.created.len(), report.updated.len()];
+    let mut text = match (is_failed, options.dry_run) {
+        (true, _) => "Nothing was imported: correct the problems.\n".to_owned(),
+        (_, true) => {
+            format!("Dry run: {created} to create, {updated} to update. Nothing was written.\n")
+        }
+        (_, false) => format!("Imported: {created} created, {updated} updated.\n"),
+    };
+    if !mapping.columns.is_empty() {
+        text += if options.markdown { "\n## Columns\n" } else { "Columns:\n" };
+        for (column, field) in &mapping.columns {
+            let field = if field.is_empty() { "(not taken)" } else { field };
+            let bullet = if options.markdown { "- " } else { "  " };
+            text += &format!("{bullet}{} → {}\n", encode_line(column), encode_line(field));
+        }
+    }
+    text += if options.markdown { "\n" } else { "" };
+    text += &report.text(options.markdown);
+    for (from, to) in renumbered {
+        text += &format!("{} of the source is {to} here\n", encode_line(from));
+    }
+    if let Some(map) = options.map.as_deref().filter(|_| is_mapped) {
+        text += &format!("The mapping was written to {}; edit it and run again.\n", shown(map));
+    }
+    print(&text)
+}

@@ -1,0 +1,237 @@
+//! The calls of `apply_changes` that carry out a plan, in batches.
+
+use std::collections::BTreeMap;
+
+use reqlore_domain::backlog::{ItemKind, Reference};
+use reqlore_domain::records::ended::SUPERSEDES;
+use reqlore_domain::records::fields::{IMPORTED_FROM, find_field};
+use serde_json::{Map, Value, json};
+
+use super::plan::{ImportPlan, ItemAction, PlannedItem, Target};
+use crate::writes::record_change::WANTED_ID;
+
+/// Maximum number of entries of one call.
+const MAX_ENTRIES: usize = 100;
+/// Keeps a call far below the size that servers accept.
+const MAX_BATCH_BYTES: usize = 256 << 10;
+
+/// The entries of one call, and the item of each.
+#[derive(Debug, Default)]
+pub struct ChangeBatch {
+    pub entries: Vec<Value>,
+    items: Vec<usize>,
+}
+
+/// The result of an entry, as `apply_changes` returns it.
+#[derive(Debug, Default, serde::Deserialize)]
+pub struct WrittenResult {
+    /// From 1.
+    pub entry: usize,
+    #[serde(default)]
+    pub id: Option<String>,
+}
+
+/// The changes of a plan that are not written yet, in the order of commits.
+enum Step {
+    Write(usize),
+    /// Links of an item of the backlog, one by one.
+    Relate(usize, usize),
+    /// Links that an update sets.
+    Link(usize),
+}
+
+impl ImportPlan<'_> {
+    /// All batches in order. Each has the IDs of what the earlier ones created, so `write` sends a
+    /// batch and returns its results. Returns the number of entries written before an error.
+    pub fn apply<E>(
+        &mut self,
+        mut write: impl FnMut(&ChangeBatch, usize, usize) -> Result<Vec<WrittenResult>, E>,
+    ) -> Result<usize, (usize, usize, E)> {
+        let steps = self.steps();
+        let (mut batch, mut bytes, mut done) = (ChangeBatch::default(), 0, 0);
+        for step in &steps {
+            let (index, entry) = self.entry(step, &batch);
+            let size = entry.to_string().len();
+            // A link needs the ID of its target, and a large batch may be refused.
+            let is_full = batch.entries.len() == MAX_ENTRIES || bytes + size > MAX_BATCH_BYTES;
+            let is_link = !matches!(step, Step::Write(_));
+            let has_writes = batch.entries.iter().any(|entry| entry.get("extra").is_some());
+            if !batch.entries.is_empty() && (is_full || is_link && has_writes) {
+                done += self.send(&mut batch, (done, steps.len()), &mut write)?;
+                bytes = 0;
+            }
+            // With the IDs of the batch that was just sent.
+            let (_, entry) =
+                if batch.entries.is_empty() { self.entry(step, &batch) } else { (index, entry) };
+            bytes += size;
+            batch.entries.push(entry);
+            batch.items.push(index);
+        }
+        if !batch.entries.is_empty() {
+            done += self.send(&mut batch, (done, steps.len()), &mut write)?;
+        }
+        Ok(done)
+    }
+
+    fn send<E>(
+        &mut self,
+        batch: &mut ChangeBatch,
+        (done, total): (usize, usize),
+        write: &mut impl FnMut(&ChangeBatch, usize, usize) -> Result<Vec<WrittenResult>, E>,
+    ) -> Result<usize, (usize, usize, E)> {
+        let results = write(batch, done, total).map_err(|error| (done, total, error))?;
+        for WrittenResult { entry, id } in results {
+            if let (Some(index), Some(id)) = (batch.items.get(entry.wrapping_sub(1)), id) {
+                self.written.insert(*index, id);
+            }
+        }
+        let count = batch.entries.len();
+        *batch = ChangeBatch::default();
+        Ok(count)
+    }
+
+    /// Parents come before children. References that are kept come first and in their order, so
+    /// that each is still unissued.
+    fn steps(&self) -> Vec<Step> {
+        let mut order: Vec<usize> = (0..self.items.len()).collect();
+        order.retain(|index| {
+            matches!(self.items[*index].action, ItemAction::Create | ItemAction::Update)
+        });
+        order.sort_by_key(|index| {
+            let PlannedItem { kind, item, action, .. } = &self.items[*index];
+            let level = ItemKind::from_name(kind.name).map_or(u8::MAX, |kind| kind as u8);
+            let wanted = item.id.as_deref().and_then(Reference::parse);
+            (*action == ItemAction::Update, level, wanted.map_or(u32::MAX, |one| one.number))
+        });
+        let mut steps: Vec<Step> = order.iter().map(|index| Step::Write(*index)).collect();
+        for index in order {
+            let item = &self.items[index];
+            let is_item = ItemKind::from_name(item.kind.name).is_some();
+            let (mut links, mut has_others) = (Vec::new(), false);
+            for (position, (relation, _)) in item.links.iter().enumerate() {
+                if is_item && relation != SUPERSEDES {
+                    links.push(Step::Relate(index, position));
+                } else {
+                    has_others = true;
+                }
+            }
+            steps.extend(links);
+            if has_others {
+                steps.push(Step::Link(index));
+            }
+        }
+        steps
+    }
+
+    fn entry(&self, step: &Step, batch: &ChangeBatch) -> (usize, Value) {
+        match step {
+            Step::Write(index) => (*index, self.write_entry(*index, batch)),
+            Step::Relate(index, position) => {
+                let (relation, target) = &self.items[*index].links[*position];
+                let (source, target) = (self.id_of(*index), self.target_id(target, batch));
+                (
+                    *index,
+                    json!({ "relate": { "source": source, "target": target, "type": relation } }),
+                )
+            }
+            Step::Link(index) => {
+                let mut links: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+                let item = &self.items[*index];
+                for (relation, target) in &item.links {
+                    links.entry(relation).or_default().push(self.target_id(target, batch));
+                }
+                let id = self.id_of(*index);
+                let entry = match links.get(SUPERSEDES) {
+                    Some(targets) if ItemKind::from_name(item.kind.name).is_some() => {
+                        json!({ "update": id, SUPERSEDES: targets })
+                    }
+                    _ => json!({ "update": id, "links": links }),
+                };
+                (*index, entry)
+            }
+        }
+    }
+
+    /// The entry that creates or updates the record of an item.
+    fn write_entry(&self, index: usize, batch: &ChangeBatch) -> Value {
+        let PlannedItem { kind, item, values, stored, parent, hash, .. } = &self.items[index];
+        let mut entry = Map::new();
+        match stored {
+            Some(stored) => {
+                entry.insert("update".to_owned(), json!(stored.id));
+                entry.insert("if_version".to_owned(), json!(stored.version));
+            }
+            None => {
+                entry.insert("create".to_owned(), json!(kind.name));
+                entry.insert("name".to_owned(), json!(local_name(index)));
+                entry.extend(item.id.as_ref().map(|id| (WANTED_ID.to_owned(), json!(id))));
+                for (name, value) in [("priority", json!(3)), ("type", json!("Functional"))] {
+                    if find_field(kind, name).is_some_and(|field| field.is_required) {
+                        entry.insert(name.to_owned(), value);
+                    }
+                }
+            }
+        }
+        if let (Some(parent), Some(kind)) = (parent, kind.parent) {
+            entry.insert(kind.name().to_owned(), json!(self.target_id(parent, batch)));
+        }
+        let mut extra = Map::new();
+        let mut fields = Map::new();
+        for (name, value) in values {
+            let is_empty = value.is_null() || *value == json!("") || *value == json!([]);
+            let (group, name) = match name.split_once('.') {
+                Some(("fields", name)) => (&mut fields, name),
+                Some(("extra", name)) => (&mut extra, name),
+                _ => (&mut entry, &**name),
+            };
+            let is_new = stored.is_none();
+            match name {
+                "text" if !(is_new && item.text.is_empty()) => {
+                    group.insert("description".to_owned(), json!(item.text));
+                }
+                "text" => {}
+                _ if is_new && is_empty => {}
+                name => _ = group.insert(name.to_owned(), value.clone()),
+            }
+        }
+        extra.insert(IMPORTED_FROM.to_owned(), json!(format!("{} {hash}", item.source)));
+        entry.insert("extra".to_owned(), extra.into());
+        if !fields.is_empty() {
+            entry.insert("fields".to_owned(), fields.into());
+        }
+        entry.into()
+    }
+
+    fn id_of(&self, index: usize) -> &str {
+        let stored = self.items[index].stored.as_ref().map(|stored| &*stored.id);
+        stored.or_else(|| self.written.get(&index).map(String::as_str)).unwrap_or_default()
+    }
+
+    fn target_id(&self, target: &Target, batch: &ChangeBatch) -> String {
+        match target {
+            Target::Stored(id) => id.clone(),
+            Target::Item(index) if batch.items.contains(index) && self.id_of(*index).is_empty() => {
+                format!("${}", local_name(*index))
+            }
+            Target::Item(index) => self.id_of(*index).to_owned(),
+        }
+    }
+
+    /// The items whose source has another reference or ID than the record that was created.
+    pub fn renumbered(&self) -> Vec<(String, String)> {
+        let mut renumbered = Vec::new();
+        for (index, id) in &self.written {
+            match &self.items[*index].item.id {
+                Some(wanted) if wanted != id && Reference::parse(wanted).is_some() => {
+                    renumbered.push((wanted.clone(), id.clone()));
+                }
+                _ => {}
+            }
+        }
+        renumbered
+    }
+}
+
+fn local_name(index: usize) -> String {
+    format!("i{index}")
+}

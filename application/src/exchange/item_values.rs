@@ -1,0 +1,292 @@
+//! The values of imported items and of stored records in one form, so that both have the same hash.
+
+use std::collections::BTreeMap;
+
+use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::backlog::fields::{MAX_DESCRIPTION_CHARS, Priority, find_by_name};
+use reqlore_domain::bounded_types::truncate_echo;
+use reqlore_domain::document::Version;
+use reqlore_domain::ports::exchange::ImportedItem;
+use reqlore_domain::records::answers::csv::{split_list, value_text};
+use reqlore_domain::records::answers::lists::ListedItem;
+use reqlore_domain::records::custom_field::CustomField;
+use reqlore_domain::records::edit::check_relation;
+use reqlore_domain::records::extra::check_extra;
+use reqlore_domain::records::fields::{FieldType, RecordField, fields_of};
+use reqlore_domain::records::kinds::RecordKind;
+use reqlore_domain::records::schema::RecordSchema;
+use reqlore_domain::records::values::is_field_name;
+use serde_json::{Map, Value, json};
+
+use super::report::ImportReport;
+
+/// Values by the argument of a tool, `fields.NAME`, `extra.NAME`, `links.RELATION` or `parent`. A
+/// text is the hash of the text.
+pub(super) type ItemValues = BTreeMap<String, Value>;
+
+/// The prefix of relations in [`ItemValues`].
+pub(super) const LINKS: &str = "links.";
+const MAX_TITLE_CHARS: usize = 500;
+
+/// Converts an item. Adds problems that prevent its import, and notes on values that become extra
+/// keys.
+pub(super) struct ItemReader<'a> {
+    pub(super) schema: &'a RecordSchema,
+    /// The values of fields by their text in the source.
+    pub(super) mapped: &'a BTreeMap<String, BTreeMap<String, String>>,
+    pub(super) report: &'a mut ImportReport,
+}
+
+impl ItemReader<'_> {
+    pub(super) fn read(
+        &mut self,
+        kind: &'static RecordKind,
+        item: &mut ImportedItem,
+    ) -> ItemValues {
+        let mut values = ItemValues::new();
+        let has_title = fields_of(kind).any(|field| field.field_type == FieldType::Title);
+        if !has_title && item.text.trim().is_empty() {
+            item.text.clone_from(&item.title);
+        }
+        item.title = item.title.split_whitespace().collect::<Vec<_>>().join(" ");
+        if item.text.contains('\r') {
+            item.text = item.text.replace("\r\n", "\n");
+        }
+        let text = item.text.trim_matches(['\r', '\n']);
+        if text.len() < item.text.len() {
+            item.text = text.to_owned();
+        }
+        if has_title {
+            self.check_title(item);
+            values.insert("title".to_owned(), json!(item.title));
+        }
+        values.insert("text".to_owned(), text_hash(&item.text));
+        let source = &item.source;
+        let length = item.text.chars().count();
+        if length > MAX_DESCRIPTION_CHARS {
+            self.report.problem(format!(
+                "{source}: text: at most {MAX_DESCRIPTION_CHARS} characters are allowed, \
+                 this has {length}"
+            ));
+        }
+        let is_bad = |c: &char| c.is_control() && !matches!(c, '\n' | '\t' | '\r');
+        if let Some(c) = item.text.chars().find(is_bad) {
+            self.report
+                .problem(format!("{source}: text: the control character {c:?} is not allowed"));
+        }
+        for (name, value) in std::mem::take(&mut item.values) {
+            self.read_value(kind, item, &name, &value, &mut values);
+        }
+        values
+    }
+
+    fn check_title(&mut self, item: &ImportedItem) {
+        let (source, length) = (&item.source, item.title.chars().count());
+        if item.title.is_empty() {
+            self.report.problem(format!("{source}: title: it is empty; give it one"));
+        } else if length > MAX_TITLE_CHARS {
+            self.report.problem(format!(
+                "{source}: title: at most {MAX_TITLE_CHARS} characters are allowed, \
+                 this has {length}"
+            ));
+        } else if let Some(c) = item.title.chars().find(|c| c.is_control()) {
+            self.report
+                .problem(format!("{source}: title: the control character {c:?} is not allowed"));
+        }
+    }
+
+    fn read_value(
+        &mut self,
+        kind: &'static RecordKind,
+        item: &ImportedItem,
+        name: &str,
+        value: &Value,
+        values: &mut ItemValues,
+    ) {
+        let text = value_text(value);
+        let mapped = self.mapped.get(name).and_then(|values| values.get(text.trim()));
+        let mapped = mapped.filter(|text| !text.is_empty()).map(|text| json!(text));
+        let value = mapped.as_ref().unwrap_or(value);
+        let is_settable = |field: &&RecordField| {
+            field.name == name && (field.is_editable || field.field_type == FieldType::Rank)
+        };
+        let key = (kind.name, ItemKind::from_name(kind.name).is_none());
+        let read = match (fields_of(kind).find(is_settable), self.schema.find_field(key, name)) {
+            (Some(field), _) => self.read_built_in(kind, field, value),
+            (None, Ok(field)) => read_custom(field, value).map(Some),
+            (None, Err(_)) => return self.add_extra(item, name, value, values),
+        };
+        match (read, fields_of(kind).any(|field| field.name == name)) {
+            (Ok(None), _) => {}
+            (Ok(Some(value)), true) => _ = values.insert(name.to_owned(), value),
+            (Ok(Some(value)), false) => _ = values.insert(format!("fields.{name}"), value),
+            (Err(problem), _) => {
+                self.report.add_unknown(name, &text);
+                let source = &item.source;
+                let key = format!("source_{name}");
+                self.report
+                    .notes
+                    .push(format!("{source}: {name}: {problem}; kept as the key {key}"));
+                self.add_extra(item, &key, value, values);
+            }
+        }
+    }
+
+    /// The value of a field; `None` for an empty one that every record has.
+    fn read_built_in(
+        &self,
+        kind: &RecordKind,
+        field: &RecordField,
+        value: &Value,
+    ) -> Result<Option<Value>, String> {
+        let text = value_text(value);
+        let text = text.trim();
+        let value = match field.field_type {
+            FieldType::Tags if value.is_array() => value.clone(),
+            FieldType::Tags => json!(split_list(text)),
+            FieldType::User | FieldType::Rank => json!(text),
+            _ if text.is_empty() => return Ok(None),
+            FieldType::Status => match ItemKind::from_name(kind.name) {
+                Some(kind) => json!(self.schema.find_status(kind, text)?.name()),
+                None => json!(self.schema.find_entity_status(kind.name, text)?.unwrap_or(text)),
+            },
+            FieldType::Priority => match Priority::parse(text) {
+                Some(priority) => json!(priority.number()),
+                None => {
+                    return Err(format!("{:?} is not 1 Critical to 4 Low", truncate_echo(text)));
+                }
+            },
+            FieldType::Choice(names) => match find_by_name(names, |name| name, text) {
+                Some(name) => json!(name),
+                None => {
+                    let (shown, names) = (truncate_echo(text), names.join(", "));
+                    return Err(format!("{shown:?} is not one of {names}"));
+                }
+            },
+            _ => json!(text),
+        };
+        Ok(Some(value))
+    }
+
+    /// Adds an extra key with a valid name.
+    pub(super) fn add_extra(
+        &mut self,
+        item: &ImportedItem,
+        name: &str,
+        value: &Value,
+        values: &mut ItemValues,
+    ) {
+        let text = value_text(value);
+        let key = extra_name(name, self.schema);
+        match check_extra(&key, &text, self.schema) {
+            Ok(()) => _ = values.insert(format!("extra.{key}"), json!(text)),
+            Err(problem) => {
+                self.report.notes.push(format!("{}: {name} is not taken: {problem}", item.source))
+            }
+        }
+    }
+}
+
+/// The name of an extra key for a column: letters, digits and `_`.
+fn extra_name(name: &str, schema: &RecordSchema) -> String {
+    if is_field_name(name) && check_extra(name, "", schema).is_ok() {
+        return name.to_owned();
+    }
+    let mut key = String::new();
+    for c in name.to_lowercase().chars() {
+        match c {
+            'a'..='z' | '0'..='9' => key.push(c),
+            'ä' => key.push_str("ae"),
+            'ö' => key.push_str("oe"),
+            'ü' => key.push_str("ue"),
+            'ß' => key.push_str("ss"),
+            _ if key.ends_with('_') => {}
+            _ => key.push('_'),
+        }
+    }
+    let key: String = key.trim_matches('_').chars().take(30).collect();
+    let is_valid = is_field_name(&key) && check_extra(&key, "", schema).is_ok();
+    if is_valid { key } else { format!("source_{key}") }
+}
+
+/// The values of a stored record, without its parent and links.
+pub(super) fn record_values(item: &ListedItem) -> ItemValues {
+    let text = |text: &Option<String>| text.as_ref().map_or(Value::Null, |text| json!(text));
+    let mut values = ItemValues::from([
+        ("title".to_owned(), json!(item.title.split_whitespace().collect::<Vec<_>>().join(" "))),
+        ("status".to_owned(), text(&item.status)),
+        ("priority".to_owned(), json!(item.priority)),
+        ("type".to_owned(), json!(item.type_name)),
+        ("assignee".to_owned(), text(&item.assignee_username)),
+        ("tags".to_owned(), json!(item.tags)),
+        ("rank".to_owned(), text(&item.rank)),
+        ("text".to_owned(), text_hash(item.description.as_deref().unwrap_or_default())),
+    ]);
+    for (name, value) in &item.fields {
+        values.insert(format!("fields.{name}"), value.clone());
+    }
+    for (name, value) in &item.extra {
+        values.insert(format!("extra.{name}"), value.clone());
+    }
+    values
+}
+
+pub(super) fn text_hash(text: &str) -> Value {
+    json!(short_hash(text.trim_matches(['\r', '\n'])))
+}
+
+/// The hash of the values that the source gives: 16 hexadecimal digits.
+pub(super) fn values_hash(values: &ItemValues, given: &ItemValues) -> String {
+    let mut hashed = Map::new();
+    for key in given.keys() {
+        let value = match values.get(key) {
+            // A server spells a user like its name.
+            Some(Value::String(name)) if key == "assignee" => json!(name.to_lowercase()),
+            Some(Value::Array(list)) => json!(unique_texts(list, key.starts_with(LINKS))),
+            value => value.cloned().unwrap_or_default(),
+        };
+        // A record does not have empty values.
+        if !value.is_null() && value != json!("") && value != json!([]) {
+            hashed.insert(key.clone(), value);
+        }
+    }
+    short_hash(&Value::Object(hashed).to_string())
+}
+
+fn unique_texts(list: &[Value], is_sorted: bool) -> Vec<String> {
+    let mut texts: Vec<String> = Vec::new();
+    for value in list {
+        let text = value_text(value).trim().to_owned();
+        if !text.is_empty() && !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    if is_sorted {
+        texts.sort();
+    }
+    texts
+}
+
+fn short_hash(text: &str) -> String {
+    Version::of_bytes(text.as_bytes()).to_string()
+}
+
+fn read_custom(field: &CustomField, value: &Value) -> Result<Value, String> {
+    let value = field.parse(value)?;
+    let texts: Vec<String> = match &value {
+        Value::Null => return Ok(value),
+        Value::Array(texts) => texts.iter().map(value_text).collect(),
+        value => vec![value_text(value)],
+    };
+    Ok(field.answer(&texts))
+}
+
+/// True for a relation that tools set for records of this kind.
+pub(super) fn has_relation(kind: &RecordKind, relation: &str) -> bool {
+    let is_relation = |field: &RecordField| match field.field_type {
+        FieldType::Relationship(one) => one.name() == relation,
+        FieldType::Links => check_relation(relation).is_ok(),
+        _ => false,
+    };
+    fields_of(kind).any(is_relation)
+}

@@ -1,0 +1,490 @@
+//! The plan of an import: the action for each item, decided by its identity and hashes.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use reqlore_domain::backlog::{ItemKind, Reference};
+use reqlore_domain::ports::exchange::{ImportedItem, ImportedItems};
+use reqlore_domain::records::answers::lists::ListedItem;
+use reqlore_domain::records::custom_field::CustomField;
+use reqlore_domain::records::extra::MAX_IMPORTED_FROM_CHARS;
+use reqlore_domain::records::fields::IMPORTED_FROM;
+use reqlore_domain::records::kinds::{RecordKind, find_kind};
+use reqlore_domain::records::schema::RecordSchema;
+use serde_json::json;
+
+use super::item_values::{ItemReader, ItemValues, LINKS, has_relation, record_values, values_hash};
+use super::report::{ImportReport, ReportedItem};
+
+/// Choices of the user.
+#[derive(Debug, Clone, Default)]
+pub struct ImportOptions {
+    /// The name of the format, which begins each identity.
+    pub format: String,
+    /// The epic of stories whose source has none.
+    pub into: Option<String>,
+    /// Replaces records that were edited both in the project and in the source.
+    pub update: bool,
+    /// The values of fields by their text in the source.
+    pub values: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+/// The action for an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ItemAction {
+    Create,
+    Update,
+    Keep,
+    /// Edited in the project only.
+    KeepEdited,
+    /// Edited on both sides, or the same record without an import.
+    Conflict,
+}
+
+pub(super) struct PlannedItem {
+    pub(super) kind: &'static RecordKind,
+    pub(super) item: ImportedItem,
+    pub(super) values: ItemValues,
+    pub(super) stored: Option<StoredMatch>,
+    pub(super) action: ItemAction,
+    /// The target of its parent and of its links, which are found at the end.
+    pub(super) parent: Option<Target>,
+    pub(super) links: Vec<(String, Target)>,
+    pub(super) hash: String,
+}
+
+/// The stored record of an item.
+pub(super) struct StoredMatch {
+    pub(super) id: String,
+    pub(super) version: String,
+    /// The hash of the last import; `None` for a record that no import wrote.
+    hash: Option<String>,
+    values: ItemValues,
+    parent: Option<String>,
+    links: Vec<(String, String)>,
+}
+
+/// Another item of the import, or a reference or ID of the project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Target {
+    Item(usize),
+    Stored(String),
+}
+
+/// The plan of an import.
+#[expect(missing_debug_implementations, reason = "it would print all texts")]
+pub struct ImportPlan<'s> {
+    pub(super) schema: &'s RecordSchema,
+    pub(super) options: ImportOptions,
+    pub(super) items: Vec<PlannedItem>,
+    by_source: HashMap<String, usize>,
+    by_id: HashMap<String, usize>,
+    /// The files of the source, as identities begin with them.
+    paths: HashSet<String>,
+    /// The records of the project, with the items that they are.
+    stored: HashMap<String, Option<usize>>,
+    /// The IDs of created records.
+    pub(super) written: BTreeMap<usize, String>,
+    pub(super) report: ImportReport,
+}
+
+impl<'s> ImportPlan<'s> {
+    /// Validates the items and adds missing epics and stories.
+    pub fn new(schema: &'s RecordSchema, options: ImportOptions, imported: ImportedItems) -> Self {
+        let mut plan = Self {
+            schema,
+            report: ImportReport::new(&options.format, imported.notes),
+            options,
+            items: Vec::with_capacity(imported.items.len()),
+            by_source: HashMap::new(),
+            by_id: HashMap::new(),
+            paths: HashSet::new(),
+            stored: HashMap::new(),
+            written: BTreeMap::new(),
+        };
+        for item in imported.items {
+            plan.add(item);
+        }
+        for index in 0..plan.items.len() {
+            plan.add_parent(index);
+        }
+        plan.check_cycles();
+        plan
+    }
+
+    fn add(&mut self, mut item: ImportedItem) -> Option<usize> {
+        item.source = self.bounded_source(&item.source);
+        let Some(kind) = find_kind(&item.kind) else {
+            self.report.problem(format!("{}: {:?} is not a kind of items", item.source, item.kind));
+            return None;
+        };
+        let index = self.items.len();
+        if self.by_source.insert(item.source.clone(), index).is_some() {
+            self.report.problem(format!("{}: the source has this ID twice", item.source));
+            return None;
+        }
+        let path = item.source.split_once('#').map(|(path, _)| path);
+        if let Some(path) = path.filter(|path| !self.paths.contains(*path)) {
+            self.paths.insert(path.to_owned());
+        }
+        if let Some(id) = &item.id {
+            self.by_id.entry(id.clone()).or_insert(index);
+        }
+        let mut reader = ItemReader {
+            schema: self.schema,
+            mapped: &self.options.values,
+            report: &mut self.report,
+        };
+        let mut values = reader.read(kind, &mut item);
+        let mut given = std::mem::take(&mut item.links);
+        given.retain(|relation, targets| {
+            let is_link = has_relation(kind, relation);
+            if !is_link && !targets.is_empty() {
+                let key = format!("source_{relation}");
+                reader.add_extra(&item, &key, &json!(targets), &mut values);
+            }
+            is_link
+        });
+        item.links = given;
+        let (links, hash) = (Vec::new(), String::new());
+        let action = ItemAction::Create;
+        let planned =
+            PlannedItem { kind, item, values, stored: None, action, parent: None, links, hash };
+        self.items.push(planned);
+        Some(index)
+    }
+
+    /// The source with the name of the format. The end of a long one is replaced by its hash.
+    fn bounded_source(&self, source: &str) -> String {
+        const HASH_AND_SPACE: usize = 17;
+        let source = format!("{}:{}", self.options.format, source);
+        let source: String = source.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let max = MAX_IMPORTED_FROM_CHARS - HASH_AND_SPACE;
+        match source.char_indices().nth(max) {
+            None => source,
+            Some(_) => {
+                let kept: String = source.chars().take(max - HASH_AND_SPACE).collect();
+                let hash = super::item_values::text_hash(&source);
+                format!("{kept}~{}", hash.as_str().unwrap_or_default())
+            }
+        }
+    }
+
+    fn find(&self, index: usize, name: &str) -> Target {
+        let own = &self.items[index].item.source;
+        let (path, _) = own.split_once('#').unwrap_or((own, ""));
+        let in_file = self.by_source.get(&format!("{path}#{name}"));
+        let in_source = || self.by_source.get(&format!("{}:{name}", self.options.format));
+        let found = in_file.or_else(in_source).or_else(|| self.by_id.get(name));
+        found.map_or_else(|| Target::Stored(name.to_owned()), |index| Target::Item(*index))
+    }
+
+    /// Finds the parent of an item, or adds it.
+    fn add_parent(&mut self, index: usize) {
+        let kind = self.items[index].kind;
+        let Some(parent_kind) = kind.parent else { return };
+        let named = self.items[index].item.parent.clone().filter(|name| !name.trim().is_empty());
+        let target = named.map(|name| self.find(index, name.trim()));
+        let parent = match target {
+            Some(Target::Item(parent)) if self.items[parent].kind.name == parent_kind.name() => {
+                Some(Target::Item(parent))
+            }
+            // The story between an epic and its requirements.
+            Some(Target::Item(epic)) if self.items[epic].kind.name == ItemKind::Epic.name() => {
+                self.story_of(Target::Item(epic), index)
+            }
+            Some(Target::Item(other)) => {
+                let (own, other) = (&self.items[index].item.source, &self.items[other]);
+                let (noun, wanted) = (other.kind.words[0], parent_kind.row().words[0]);
+                self.report.problem(format!(
+                    "{own}: its parent {} is a {noun}; it must be a {wanted}",
+                    other.item.source
+                ));
+                None
+            }
+            Some(Target::Stored(name)) => match Reference::parse(&name.to_uppercase()) {
+                Some(found) if found.kind == parent_kind => Some(Target::Stored(found.to_string())),
+                Some(found) if found.kind == ItemKind::Epic => {
+                    self.story_of(Target::Stored(found.to_string()), index)
+                }
+                _ => {
+                    let own = &self.items[index].item.source;
+                    self.report.problem(format!(
+                        "{own}: its parent {name:?} is neither in the source nor a reference"
+                    ));
+                    None
+                }
+            },
+            None if parent_kind == ItemKind::Epic => self.default_epic(index),
+            None => {
+                let epic = self.default_epic(index);
+                epic.and_then(|epic| self.story_of(epic, index))
+            }
+        };
+        self.items[index].parent = parent;
+    }
+
+    /// The epic of all items of a file without one.
+    fn default_epic(&mut self, index: usize) -> Option<Target> {
+        if let Some(epic) = &self.options.into {
+            return Some(Target::Stored(epic.clone()));
+        }
+        let path = self.path_of(index);
+        let file = path.rsplit('/').next().unwrap_or(&path);
+        let title = file.rsplit_once('.').map_or(file, |(stem, _)| stem).to_owned();
+        self.made(ItemKind::Epic, format!("{path}#"), title)
+    }
+
+    /// The story of an epic that holds what the source has directly below the epic.
+    fn story_of(&mut self, epic: Target, index: usize) -> Option<Target> {
+        let (title, suffix) = match &epic {
+            Target::Item(epic) => {
+                let epic = &self.items[*epic].item;
+                (
+                    epic.title.clone(),
+                    epic.source.split_once('#').map_or("", |(_, id)| id).to_owned(),
+                )
+            }
+            Target::Stored(epic) => {
+                let path = self.path_of(index);
+                let file = path.rsplit('/').next().unwrap_or(&path).to_owned();
+                (
+                    file.rsplit_once('.').map_or(file.clone(), |(stem, _)| stem.to_owned()),
+                    epic.clone(),
+                )
+            }
+        };
+        let path = match &epic {
+            Target::Item(epic) => self.path_of(*epic),
+            Target::Stored(_) => self.path_of(index),
+        };
+        let story = self.made(ItemKind::UserStory, format!("{path}#{suffix}~story"), title)?;
+        if let Target::Item(story) = story {
+            self.items[story].parent = Some(epic);
+        }
+        Some(story)
+    }
+
+    /// The path of an item's file in its source.
+    fn path_of(&self, index: usize) -> String {
+        let source = &self.items[index].item.source;
+        let path = source.split_once('#').map_or(&**source, |(path, _)| path);
+        path.split_once(':').map_or(path, |(_, path)| path).to_owned()
+    }
+
+    /// An item that the source lacks, made once.
+    fn made(&mut self, kind: ItemKind, source: String, title: String) -> Option<Target> {
+        if let Some(index) = self.by_source.get(&self.bounded_source(&source)) {
+            return Some(Target::Item(*index));
+        }
+        let kind = kind.name().to_owned();
+        let item = ImportedItem { source, kind, title, ..ImportedItem::default() };
+        self.add(item).map(Target::Item)
+    }
+
+    /// Each parent has a higher kind than its child, so the only cycles are among named parents of
+    /// a wrong kind. They get an error of their own.
+    fn check_cycles(&mut self) {
+        let mut checked = HashSet::new();
+        for start in 0..self.items.len() {
+            let (mut path, mut index) = (HashSet::new(), start);
+            while checked.insert(index) && path.insert(index) {
+                let Some(name) = &self.items[index].item.parent else { break };
+                let Target::Item(parent) = self.find(index, name.trim()) else { break };
+                index = parent;
+                if path.contains(&index) {
+                    let source = &self.items[index].item.source;
+                    self.report.problem(format!("{source}: it is its own ancestor"));
+                }
+            }
+        }
+    }
+
+    /// Compares a record of the project with the items. Records are added in the order of
+    /// [`ItemKind::ALL`].
+    pub fn add_stored(&mut self, record: &ListedItem) {
+        let id = record.reference_id.clone();
+        let imported = record.extra.get(IMPORTED_FROM).and_then(|value| value.as_str());
+        let imported = imported.and_then(|text| text.rsplit_once(' '));
+        let mut found = imported.and_then(|(source, _)| self.by_source.get(source)).copied();
+        if let (Some(index), Some((source, _))) = (found, imported)
+            && self.items[index].stored.as_ref().is_some_and(|stored| stored.hash.is_some())
+        {
+            self.report.notes.push(format!("{id} has the source of another record: {source}"));
+            found = None;
+        } else if imported.is_none() {
+            found = self.by_id.get(&id).copied().filter(|index| {
+                let PlannedItem { kind, item, stored, .. } = &self.items[*index];
+                stored.is_none() && kind.name == record.kind && item.title == record.title
+            });
+        } else if let (None, Some((source, _))) = (found, imported)
+            && self.is_of_source(source)
+        {
+            self.report.gone.push(format!("{id} ({source})"));
+        }
+        self.stored.insert(id.clone(), found);
+        let Some(index) = found else { return };
+        let links = record.links.iter().flat_map(|(relation, targets)| {
+            targets.iter().map(move |target| (relation.clone(), target.clone()))
+        });
+        self.items[index].stored = Some(StoredMatch {
+            id,
+            version: record.version.clone(),
+            hash: imported.map(|(_, hash)| hash.to_owned()),
+            values: record_values(record),
+            parent: record.parent.clone(),
+            links: links.collect(),
+        });
+    }
+
+    /// True for a file that this import read.
+    fn is_of_source(&self, source: &str) -> bool {
+        source.split_once('#').is_some_and(|(path, _)| self.paths.contains(path))
+    }
+
+    /// Decides on the action for each item, after all records were added.
+    pub fn decide(&mut self) {
+        for index in 0..self.items.len() {
+            self.find_links(index);
+            self.check_parent(index);
+        }
+        for index in 0..self.items.len() {
+            let mut given = self.items[index].values.clone();
+            self.add_targets(&mut given, index);
+            let hash = values_hash(&given, &given);
+            let action = match &self.items[index].stored {
+                None => ItemAction::Create,
+                Some(stored) => {
+                    let current = values_hash(&self.stored_values(stored), &given);
+                    match &stored.hash {
+                        _ if current == hash => ItemAction::Keep,
+                        Some(last) if *last == current => ItemAction::Update,
+                        Some(last) if *last == hash => ItemAction::KeepEdited,
+                        _ if self.options.update => ItemAction::Update,
+                        _ => ItemAction::Conflict,
+                    }
+                }
+            };
+            (self.items[index].hash, self.items[index].action) = (hash, action);
+        }
+        self.check_required();
+        for item in &self.items {
+            report_item(&mut self.report, item);
+        }
+    }
+
+    /// Finds the targets of an item's links. One that is missing becomes an extra key.
+    fn find_links(&mut self, index: usize) {
+        let mut links = Vec::new();
+        for (relation, targets) in std::mem::take(&mut self.items[index].item.links) {
+            let mut missing = Vec::new();
+            for name in targets {
+                match self.find(index, &name) {
+                    Target::Stored(id) if !self.stored.contains_key(&id) => missing.push(id),
+                    target => links.push((relation.clone(), target)),
+                }
+            }
+            if !missing.is_empty() {
+                let (key, names) = (format!("source_{relation}"), json!(missing));
+                let PlannedItem { item, values, .. } = &mut self.items[index];
+                self.report.notes.push(format!(
+                    "{}: {relation}: {} does not exist; kept as the key {key}",
+                    item.source,
+                    missing.join(", ")
+                ));
+                ItemReader {
+                    schema: self.schema,
+                    mapped: &self.options.values,
+                    report: &mut self.report,
+                }
+                .add_extra(item, &key, &names, values);
+            }
+        }
+        self.items[index].links = links;
+    }
+
+    fn check_parent(&mut self, index: usize) {
+        if let Some(Target::Stored(id)) = &self.items[index].parent
+            && !self.stored.contains_key(id)
+        {
+            let source = &self.items[index].item.source;
+            self.report.problem(format!("{source}: its parent {id} does not exist in the project"));
+        }
+    }
+
+    /// Adds the parent and links that the source gives, by their identity in the source.
+    fn add_targets(&self, values: &mut ItemValues, index: usize) {
+        let name = |target: &Target| match target {
+            Target::Item(index) => self.items[*index].item.source.clone(),
+            Target::Stored(id) => self.identity(id),
+        };
+        let PlannedItem { parent, links, .. } = &self.items[index];
+        values.extend(parent.as_ref().map(|parent| ("parent".to_owned(), json!(name(parent)))));
+        let mut by_relation: HashMap<&str, Vec<String>> = HashMap::new();
+        for (relation, target) in links {
+            by_relation.entry(relation).or_default().push(name(target));
+        }
+        for (relation, names) in by_relation {
+            values.insert(format!("{LINKS}{relation}"), json!(names));
+        }
+    }
+
+    fn stored_values(&self, stored: &StoredMatch) -> ItemValues {
+        let mut values = stored.values.clone();
+        values
+            .extend(stored.parent.iter().map(|id| ("parent".to_owned(), json!(self.identity(id)))));
+        let relations: BTreeSet<&str> =
+            stored.links.iter().map(|(relation, _)| &**relation).collect();
+        for relation in relations {
+            let targets = stored.links.iter().filter(|(one, _)| one == relation);
+            let names: Vec<String> = targets.map(|(_, id)| self.identity(id)).collect();
+            values.insert(format!("{LINKS}{relation}"), json!(names));
+        }
+        values
+    }
+
+    /// The source of a record of this import, or the ID of another one.
+    fn identity(&self, id: &str) -> String {
+        let index = self.stored.get(id).copied().flatten();
+        index.map_or_else(|| id.to_owned(), |index| self.items[index].item.source.clone())
+    }
+
+    fn check_required(&mut self) {
+        for CustomField { name, kinds, is_required, .. } in &self.schema.fields {
+            let key = format!("fields.{name}");
+            let is_missing = |item: &&PlannedItem| {
+                *is_required
+                    && item.action == ItemAction::Create
+                    && kinds.iter().any(|kind| kind == item.kind.name)
+                    && item.values.get(&key).is_none_or(serde_json::Value::is_null)
+            };
+            let mut missing = self.items.iter().filter(is_missing);
+            if let Some(first) = missing.next() {
+                let (source, more) = (&first.item.source, missing.count());
+                let problem = format!("{source} and {more} more: {name}: the project requires it");
+                self.report.problem(problem);
+            }
+        }
+    }
+
+    pub fn report(&self) -> &ImportReport {
+        &self.report
+    }
+}
+
+fn report_item(report: &mut ImportReport, planned: &PlannedItem) {
+    let PlannedItem { kind, item, stored, action, .. } = planned;
+    let title = if item.title.is_empty() { item.text.lines().next() } else { Some(&*item.title) };
+    let reported = ReportedItem {
+        kind: kind.name.to_owned(),
+        id: stored.as_ref().map(|stored| stored.id.clone()).unwrap_or_default(),
+        title: title.unwrap_or_default().to_owned(),
+        source: item.source.clone(),
+    };
+    match action {
+        ItemAction::Create => report.created.push(reported),
+        ItemAction::Update => report.updated.push(reported),
+        ItemAction::Keep => report.unchanged += 1,
+        ItemAction::KeepEdited => report.edited_here.push(reported),
+        ItemAction::Conflict => report.conflicts.push(reported),
+    }
+}

@@ -1,0 +1,102 @@
+//! The report of an import, before and after it: text, Markdown and data.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use reqlore_domain::untrusted_text::encode_line;
+use serde::Serialize;
+
+/// Maximum number of lines of a list in text and Markdown.
+const MAX_LINES: usize = 50;
+
+/// The actions and problems of an import.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct ImportReport {
+    pub format: String,
+    /// Reasons for which nothing is imported.
+    pub problems: Vec<String>,
+    pub created: Vec<ReportedItem>,
+    pub updated: Vec<ReportedItem>,
+    pub unchanged: usize,
+    /// Edited in the project only, and not replaced.
+    pub edited_here: Vec<ReportedItem>,
+    /// Edited on both sides, and not replaced.
+    pub conflicts: Vec<ReportedItem>,
+    /// Records whose item is no longer in the source.
+    pub gone: Vec<String>,
+    /// What was not taken, or was taken in another form.
+    pub notes: Vec<String>,
+    /// Texts that are no value of their field, by field. A mapping gives them one.
+    pub unknown_values: BTreeMap<String, BTreeSet<String>>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct ReportedItem {
+    pub kind: String,
+    /// Empty for an item that is not created yet.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub id: String,
+    pub title: String,
+    pub source: String,
+}
+
+impl ImportReport {
+    pub(super) fn new(format: &str, notes: Vec<String>) -> Self {
+        Self { format: format.to_owned(), notes, ..Self::default() }
+    }
+
+    pub(super) fn problem(&mut self, problem: String) {
+        self.problems.push(problem);
+    }
+
+    pub(super) fn add_unknown(&mut self, field: &str, text: &str) {
+        const MAX_UNKNOWN: usize = 100;
+        let texts = self.unknown_values.entry(field.to_owned()).or_default();
+        if texts.len() < MAX_UNKNOWN {
+            texts.insert(text.trim().to_owned());
+        }
+    }
+
+    /// The text; in Markdown with headings and lists.
+    pub fn text(&self, is_markdown: bool) -> String {
+        let mut text = String::new();
+        let lines = |items: &[ReportedItem]| items.iter().map(ReportedItem::line).collect();
+        let sections: [(&str, Vec<String>); 7] = [
+            ("Problems", self.problems.clone()),
+            ("Create", lines(&self.created)),
+            ("Update", lines(&self.updated)),
+            ("Edited here, kept", lines(&self.edited_here)),
+            ("Conflicts, kept (--update takes those of the source)", lines(&self.conflicts)),
+            ("No longer in the source, kept", self.gone.clone()),
+            ("Notes", self.notes.clone()),
+        ];
+        for (heading, lines) in sections {
+            if lines.is_empty() {
+                continue;
+            }
+            let (open, bullet) = if is_markdown { ("## ", "- ") } else { ("", "  ") };
+            let _ = writeln!(text, "{open}{heading}: {}", lines.len());
+            for line in lines.iter().take(MAX_LINES) {
+                let _ = writeln!(text, "{bullet}{}", encode_line(line));
+            }
+            if lines.len() > MAX_LINES {
+                let _ = writeln!(
+                    text,
+                    "{bullet}… and {} more (all with --json)",
+                    lines.len() - MAX_LINES
+                );
+            }
+            text.push_str(if is_markdown { "\n" } else { "" });
+        }
+        let _ = writeln!(text, "Unchanged: {}", self.unchanged);
+        text
+    }
+}
+
+impl ReportedItem {
+    fn line(&self) -> String {
+        let Self { kind, id, title, source } = self;
+        let id = if id.is_empty() { String::new() } else { format!(" {id}") };
+        format!("{kind}{id} {title:?} ({source})")
+    }
+}

@@ -1,0 +1,239 @@
+//! `reqlore import` and `reqlore export`: identity, conflicts, round trips and hostile sources.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::client::{project, reqlore};
+use crate::copy_and_backup::run_ok;
+use crate::init::output;
+use crate::repository;
+
+const SHEET: &str = "\u{feff}Nr;Titel;Beschreibung;Typ;Epos;Priorität;Status;Aufwand;Team\r\n\
+    A-1;Anmelden;\"Zeile 1\r\nZeile 2\";Anforderung;Konto;Hoch;Offen;3;'=Vertrieb\r\n\
+    A-2;Abmelden;;Anforderung;Konto;2;Draft;1;\r\n\
+    A-3;Rechnung;x;Story;Abrechnung;low;;5;-\r\n";
+
+fn write(root: &Path, name: &str, text: impl AsRef<[u8]>) {
+    let path = root.join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+/// The report of an import in JSON.
+fn import(root: &Path, arguments: &str) -> Value {
+    let printed = run_ok(root, &format!("{arguments} --json"));
+    serde_json::from_str::<Value>(&printed).unwrap()["report"].clone()
+}
+
+/// The number of created, updated, unchanged, edited and conflicting items.
+fn counts(report: &Value) -> [usize; 5] {
+    let count = |key: &str| report[key].as_array().unwrap().len();
+    let unchanged = report["unchanged"].as_u64().unwrap();
+    let unchanged = usize::try_from(unchanged).unwrap();
+    [count("created"), count("updated"), unchanged, count("edited_here"), count("conflicts")]
+}
+
+/// The records of the project by title, without their source.
+fn records(root: &Path, storage: &str) -> Vec<Value> {
+    let printed = run_ok(root, &format!("export json --storage {storage}"));
+    let mut items = serde_json::from_str::<Value>(&printed).unwrap()["items"].take();
+    for item in items.as_array_mut().unwrap() {
+        let Some(extra) = item.get_mut("extra").and_then(Value::as_object_mut) else { continue };
+        extra.remove("imported_from");
+        if extra.is_empty() {
+            item.as_object_mut().unwrap().remove("extra");
+        }
+    }
+    items.as_array().unwrap().clone()
+}
+
+fn record<'r>(records: &'r [Value], title: &str) -> &'r Value {
+    records.iter().find(|one| one["title"] == title).unwrap_or_else(|| panic!("{title}"))
+}
+
+#[test]
+fn spreadsheet_is_imported_once_and_follows_edits_on_both_sides() {
+    for storage in ["fs", "sqlite", "sled"] {
+        let project = project();
+        let root = project.path();
+        write(root, "items.csv", SHEET);
+        let import =
+            |more: &str| import(root, &format!("import items.csv --storage {storage}{more}"));
+        if storage == "fs" {
+            let planned = import(" --map items.toml --dry-run");
+            assert_eq!(counts(&planned), [6, 0, 0, 0, 0], "{planned}");
+            assert!(!root.join(".reqlore/backlog").exists());
+        } else {
+            write(
+                root,
+                "items.toml",
+                "[values.priority]\nHoch = \"\"\n[values.status]\nOffen = \"\"\n",
+            );
+        }
+        let map = fs::read_to_string(root.join("items.toml")).unwrap();
+        assert!(map.contains("Hoch = \"\"") && map.contains("Offen = \"\""), "{map}");
+        let map = map
+            .replace("Hoch = \"\"", "Hoch = \"High\"")
+            .replace("Offen = \"\"", "Offen = \"Active\"");
+        write(root, "items.toml", map);
+        assert_eq!(counts(&import(" --map items.toml")), [6, 0, 0, 0, 0]);
+        assert_eq!(counts(&import(" --map items.toml")), [0, 0, 6, 0, 0]);
+        let all = records(root, storage);
+        let item = record(&all, "Anmelden");
+        assert_eq!(item["description"], "Zeile 1\nZeile 2");
+        assert_eq!((&item["priority"], &item["status"]), (&json!(2), &json!("Active")));
+        assert_eq!(item["extra"], json!({ "aufwand": "3", "team": "=Vertrieb" }));
+        assert_eq!(record(&all, "Rechnung")["kind"], "user_story");
+        let id = |title: &str| record(&all, title)["reference_id"].as_str().unwrap().to_owned();
+        // Here, there, and on both sides.
+        let sheet = SHEET.replace("Abmelden", "Sicher abmelden").replace("Zeile 1", "Zeile 0");
+        write(root, "items.csv", sheet);
+        for title in ["Anmelden", "Rechnung"] {
+            let set = ["set", &id(title), "priority=critical", "--storage", storage];
+            let (code, _, error) = output(reqlore().current_dir(root).args(set));
+            assert_eq!(code, 0, "{error}");
+        }
+        let report = import(" --map items.toml");
+        assert_eq!(counts(&report), [0, 1, 3, 1, 1], "{report}");
+        assert_eq!(report["conflicts"][0]["id"], id("Anmelden"));
+        assert_eq!(report["edited_here"][0]["id"], id("Rechnung"));
+        assert_eq!(counts(&import(" --map items.toml --update")), [0, 1, 4, 1, 0]);
+        assert_eq!(record(&records(root, storage), "Anmelden")["priority"], 2);
+        write(root, "items.csv", &SHEET[..SHEET.find("A-3").unwrap()]);
+        let gone = import(" --map items.toml")["gone"].clone();
+        assert!(gone.to_string().contains("items.csv#A-3"), "{gone}");
+    }
+}
+
+#[test]
+fn exported_items_are_the_same_records_in_an_empty_project() {
+    let project = project();
+    let root = project.path();
+    write(
+        root,
+        ".reqlore/project.toml",
+        "[fields.risk]\ntype = \"number\"\nkinds = [\"requirement\"]\n",
+    );
+    for command in [
+        &["add", "epic", "=Shop, \"one\"", "--description", "a\n\n  b"][..],
+        &["add", "story", "Buy", "--in", "EP-001", "--assignee", "ada"],
+        &["add", "requirement", "Pay", "--in", "US-001", "--field", "risk=2.5", "--tags", "x"],
+        &["add", "requirement", "Ship", "--in", "US-001"],
+        &["add", "criterion", "It is paid.", "--in", "US-001"],
+        &["add", "decision", "Use cards", "--description", "Because."],
+        &["link", "REQ-002", "depends_on", "REQ-001"],
+        &["set", "REQ-001", "status=active"],
+    ] {
+        let (code, _, error) = output(reqlore().current_dir(root).args(command));
+        assert_eq!(code, 0, "{command:?}: {error}");
+    }
+    write(root, ".reqlore/backlog/epics/EP-007.md", "---\ntitle: Late\nsource: a\n---\n");
+    let expected = records(root, "fs");
+    assert_eq!(expected.len(), 7);
+    for format in ["json", "csv"] {
+        run_ok(root, &format!("export {format} --out {format}/items.{format}"));
+        let other = crate::client::project();
+        write(
+            other.path(),
+            ".reqlore/project.toml",
+            fs::read(root.join(".reqlore/project.toml")).unwrap(),
+        );
+        let source = root.join(format).join(format!("items.{format}"));
+        let command = format!("import {}", source.display());
+        let report = import(other.path(), &command);
+        assert_eq!(counts(&report), [7, 0, 0, 0, 0], "{report}");
+        assert_eq!(records(other.path(), "fs"), expected, "{format}");
+        assert_eq!(counts(&import(other.path(), &command)), [0, 0, 7, 0, 0]);
+    }
+}
+
+#[test]
+fn openspec_folder_is_imported_and_exported_again() {
+    let project = project();
+    let root = project.path();
+    let spec = "# login Specification\n\n## Purpose\nPeople log in.\n\n## Requirements\n\n\
+        ### Requirement: Password\nThe system SHALL ask.\n\n#### Scenario: Wrong\n- **WHEN** x\n\n\
+        ```\n### Requirement: in code\n```\n\n### Requirement: Session\nIt ends.\n";
+    write(root, "openspec/specs/login/spec.md", spec);
+    write(root, "openspec/changes/x/specs/login/spec.md", "## ADDED\n### Requirement: New\n");
+    let report = import(root, "import openspec");
+    assert_eq!(counts(&report), [4, 0, 0, 0, 0], "{report}");
+    assert!(report["notes"][0].as_str().unwrap().starts_with("1 other files"), "{report}");
+    let all = records(root, "fs");
+    assert_eq!(record(&all, "login")["description"], "People log in.");
+    let text = record(&all, "Password")["description"].as_str().unwrap();
+    assert!(text.ends_with("```\n### Requirement: in code\n```"), "{text}");
+    run_ok(root, "export openspec --out written");
+    let written = fs::read_to_string(root.join("written/specs/login/spec.md")).unwrap();
+    assert_eq!(written, spec);
+}
+
+#[test]
+fn hostile_source_is_refused_with_its_place_and_nothing_is_written() {
+    let project = project();
+    let root = project.path();
+    for (name, bytes, expected) in [
+        ("a.csv", &b"id,title\r\n1,\xe4\r\n"[..], "a.csv: row 2: it is not UTF-8"),
+        ("a.csv", b"\xff\xfei\0d\0", "it is UTF-16"),
+        ("a.csv", b"id,title\n1,x\n1,y\n", "the source has this ID twice"),
+        ("a.csv", b"id,title\n1,x\x1b[2J\n", "control character"),
+        ("a.csv", b"id,title\n1,x,y\n", "a.csv: row 2: it has 3 cells"),
+        ("a.csv", b"title,title\nx,y\n", "there twice"),
+        ("a.csv", b"id,kind,title,parent\n1,story,a,2\n2,story,b,1\n", "its own ancestor"),
+        ("a.csv", b"id,title,parent\n1,a,US-404\n", "US-404 does not exist"),
+        ("a.csv", b"id,kind,title\n1,banana,a\n", "\"banana\" is not a kind"),
+        ("a.json", b"{\"items\": [{}]}", "missing field"),
+        ("a.md", b"# A\n\n## \xff\n", "a.md:3: it is not UTF-8"),
+    ] {
+        write(root, name, bytes);
+        let (code, out, error) = output(reqlore().current_dir(root).args(["import", name]));
+        assert_ne!(code, 0, "{expected}");
+        assert!((out.clone() + &error).contains(expected), "{expected}: {out}{error}");
+        assert!(!root.join(".reqlore/backlog").exists(), "{expected}");
+    }
+}
+
+// S5: 6.1, 6.2, 6.3, 8.2, 8.4, 8.5
+#[test]
+fn public_backlog_is_imported_and_read_completely() {
+    let file = repository().join("../shared/data/openspec-backlog.json");
+    let Ok(source) = fs::read(&file) else {
+        println!("no public backlog was found next to the repository; nothing was tested");
+        return;
+    };
+    let epics: Vec<Value> = serde_json::from_slice(&source).unwrap();
+    let project = project();
+    let root = project.path();
+    let mut items = Vec::new();
+    let mut add = |kind: &str, item: &Value, parent: Option<&str>| {
+        let id = format!("item{}", items.len());
+        items.push(json!({
+            "reference_id": id, "kind": kind, "parent": parent, "title": item["title"],
+            "description": item["description"], "priority": item["priority"],
+            "type_name": item["type"],
+        }));
+        id
+    };
+    for epic in &epics {
+        let id = add("epic", epic, None);
+        for story in epic["user_stories"].as_array().into_iter().flatten() {
+            let id = add("user_story", story, Some(&id));
+            for requirement in story["requirements"].as_array().into_iter().flatten() {
+                add("requirement", requirement, Some(&id));
+            }
+        }
+    }
+    write(root, "backlog.json", json!({ "items": items }).to_string());
+    assert_eq!(counts(&import(root, "import backlog.json"))[0], items.len());
+    let stored = records(root, "fs");
+    assert_eq!((epics.len(), stored.len()), (36, items.len()));
+    for item in &items {
+        let same = |one: &&Value| {
+            one["title"] == item["title"] && one["description"] == item["description"]
+        };
+        assert!(stored.iter().any(|one| same(&one)), "{item}");
+    }
+    assert_eq!(run_ok(root, "check"), "Nothing to fix.\n");
+}
