@@ -33,6 +33,7 @@ use crate::check::finding::{CheckFinding, line_containing};
 use crate::docsets::ConfigSource;
 use crate::documents::get_one;
 use crate::ports::ApplicationPorts;
+use crate::task_context::always_rules::always_rules;
 
 /// Finds damage in the whole storage, with the documents of all projects, users and the audit log.
 /// `subject` names the storage.
@@ -108,6 +109,9 @@ async fn check_sections(
     }
     findings.extend(find_twins(&sections));
     findings.extend(check_list(ports, project, &sections).await?);
+    for problem in always_rules(ports, project, 0).await?.problems {
+        findings.push(CheckFinding::for_document(&DocumentId::schema(), problem));
+    }
     Ok(findings)
 }
 

@@ -177,6 +177,8 @@ async fn context_has_the_rules_that_always_hold() {
     assert!(answer.text.contains("## Rules (rule)\ngeneral:1: Every page SHALL load fast.\n"));
     let note = "Note: [context] always: section \"missing\" does not exist.";
     assert!(answer.text.ends_with(note), "{}", answer.text);
+    let finding = "[context] always: section \"missing\" does not exist";
+    assert!(testing.check().await.iter().any(|found| found.ends_with(finding)));
     let data = testing.data(TOOL, json!({ "task": "carrier", "kinds": ["requirements"] })).await;
     assert_eq!(ids(&data), ["REQ-002", "REQ-003"]);
     // Found rules are titled by their text.
