@@ -15,7 +15,7 @@ use reqlore_domain::task_context::{ContextEntry, EntryReason};
 
 use super::candidate_texts::{Candidate, read_texts};
 use crate::addresses::address::{Address, AddressTarget};
-use crate::addresses::links::{IncomingLink, LinkReader, OutgoingLink};
+use crate::addresses::links::{IncomingLink, LinkNode, LinkReader, OutgoingLink};
 use crate::backlog::claims::LiveClaims;
 use crate::backlog::item_lookup::{BacklogReader, item_meta, sort_items};
 use crate::context::ToolContext;
@@ -152,7 +152,10 @@ impl Surroundings {
         let (mut children, mut criteria) = (Vec::new(), Vec::new());
         let mut links = LinkList::default();
         for link in address.read_outgoing(context).await? {
-            links.add_outgoing(&own_id, &link, |target| parent.is_some() && target == parent);
+            let target = link.target.as_ref().and_then(|target| item_meta(&target.meta));
+            if parent.is_none() || target.and_then(|item| item.reference) != parent {
+                links.add_outgoing(&own_id, &link);
+            }
         }
         for link in address.read_incoming(context).await? {
             let source = item_meta(&link.source.meta);
@@ -216,30 +219,21 @@ struct LinkList {
 }
 
 impl LinkList {
-    fn add(&mut self, relation: &str, candidate: Candidate) {
-        let list = if relation == MENTIONS { &mut self.mentions } else { &mut self.near };
-        list.push(candidate);
+    /// `relation` is the one from the document to that of `id`.
+    fn add(&mut self, node: &LinkNode, relation: &str, id: &str) {
+        let words = Some(format!("{} {id}", relation.replace('_', " ")));
+        let is_mention = relation == MENTIONS || relation == inverse_relation(MENTIONS);
+        let list = if is_mention { &mut self.mentions } else { &mut self.near };
+        list.push(Candidate::of_node(node, EntryReason::Link, words));
     }
 
-    fn add_outgoing(
-        &mut self,
-        source: &str,
-        link: &OutgoingLink,
-        is_parent: impl Fn(Option<Reference>) -> bool,
-    ) {
+    fn add_outgoing(&mut self, source: &str, link: &OutgoingLink) {
         let Some(target) = &link.target else { return };
-        if is_parent(item_meta(&target.meta).and_then(|item| item.reference)) {
-            return;
-        }
-        let words = format!("{} {source}", inverse_relation(&link.relation)).replace('_', " ");
-        let candidate = Candidate::of_node(target, EntryReason::Link, Some(words));
-        self.add(&link.relation, candidate);
+        self.add(target, &inverse_relation(&link.relation), source);
     }
 
     fn add_incoming(&mut self, target: &str, link: &IncomingLink) {
-        let words = format!("{} {target}", link.relation.replace('_', " "));
-        let candidate = Candidate::of_node(&link.source, EntryReason::Link, Some(words));
-        self.add(&link.relation, candidate);
+        self.add(&link.source, &link.relation, target);
     }
 
     /// Adds the links of a story's requirements to documents outside of the story.
@@ -257,7 +251,7 @@ impl LinkList {
             let Some(id) = meta.reference().map(Cow::into_owned) else { continue };
             for link in reader.outgoing(meta, None).await? {
                 if link.target.as_ref().is_some_and(|target| !is_inside(&target.meta)) {
-                    self.add_outgoing(&id, &link, |_| false);
+                    self.add_outgoing(&id, &link);
                 }
             }
             names.push(id);
@@ -307,8 +301,7 @@ impl LinkList {
         let reader = LinkReader { ports: backlog.ports, project: backlog.project };
         let id = own.map_or_else(String::new, |own| own.to_string());
         for node in reader.nodes(&metas).await? {
-            let relation = Some(format!("needed by {id}"));
-            self.near.push(Candidate::of_node(&node, EntryReason::Link, relation));
+            self.add(&node, "needed_by", &id);
         }
         Ok(())
     }

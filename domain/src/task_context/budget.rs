@@ -77,7 +77,7 @@ impl Budget {
             } else {
                 linked_bytes = self.add_lines(linked.clone(), linked_bytes);
             }
-            let named_share = if found.is_empty() { 1.0 } else { weights::NAMED_TEXT_SHARE };
+            let named_share = if found.is_empty() { 100 } else { weights::NAMED_TEXT_SHARE };
             self.add_texts(named.clone(), share(self.free_bytes, named_share));
             self.add_texts(linked.clone(), linked_bytes);
             // Rules have their texts only if all of them fit.
@@ -176,13 +176,6 @@ impl Budget {
     }
 }
 
-fn share(bytes: usize, share: f64) -> usize {
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a budget is small, and a share is between 0 and 1"
-    )]
-    let share = (bytes as f64 * share) as usize;
-    share
+fn share(bytes: usize, percent: usize) -> usize {
+    bytes * percent / 100
 }

@@ -18,19 +18,18 @@ use crate::records::answers::document_label::DocumentLabel;
 
 pub use budget::choose_entries;
 
-/// Shares of the budget and of the score, in one place because they are tuned together by
-/// benches/context.
+/// Shares of the budget in percent, and of the score. They are tuned together by benches/context.
 pub mod weights {
     /// Of the rules that always hold, of the whole budget.
-    pub const ALWAYS_SHARE: f64 = 0.15;
+    pub const ALWAYS_SHARE: usize = 15;
     /// Of criteria, links and decisions, of the budget that the named items leave.
-    pub const LINKED_SHARE: f64 = 0.5;
+    pub const LINKED_SHARE: usize = 50;
     /// Of the texts of named items, if a search follows.
-    pub const NAMED_TEXT_SHARE: f64 = 0.5;
+    pub const NAMED_TEXT_SHARE: usize = 50;
     /// Of the titles that a search found, which come before their texts, of the rest.
-    pub const FOUND_TITLES_SHARE: f64 = 0.35;
+    pub const FOUND_TITLES_SHARE: usize = 35;
     /// Of one text that a search found, of the whole budget.
-    pub const FOUND_TEXT_SHARE: f64 = 0.25;
+    pub const FOUND_TEXT_SHARE: usize = 25;
     /// Entries of a search without a convincing hit, as titles.
     pub const MAX_WEAK_ENTRIES: usize = 3;
     /// The words of changed paths, in comparison with those of the task.
