@@ -15,6 +15,7 @@ mod commands_fields;
 mod commands_read;
 mod commands_write;
 mod completion;
+mod contexts;
 mod copy_and_backup;
 mod crash;
 mod criteria;
