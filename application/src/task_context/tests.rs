@@ -100,7 +100,7 @@ async fn context_of_a_story_has_everything_around_it() {
 }
 
 #[tokio::test]
-async fn context_of_an_item_has_the_successor_of_a_superseded_decision() {
+async fn context_of_an_item_has_the_successor_of_a_decision() {
     let testing = shop().await;
     let text = "---\nid: dec-dddddd\ntype: decision\ntitle: New\nstatus: accepted\nsupersedes: \
                 [dec-aaaaaa]\n---\nGuests have an account.\n";
