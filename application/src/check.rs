@@ -246,7 +246,7 @@ async fn check_knowledge(
         };
         problems.extend(own_problem.map(|message| (node.entity.id.as_str(), message)));
         problems.extend(broken_links(graph, &names, node));
-        problems.extend(schema.entity_problems(&node.entity));
+        problems.extend(schema.problems(&*node.entity));
         if !problems.is_empty() {
             // The text is needed for the line numbers only.
             let document = get_one(&*ports.documents, project, &id).await?;

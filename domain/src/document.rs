@@ -42,25 +42,28 @@ pub enum DocumentKind {
 }
 
 impl DocumentKind {
-    pub const ALL: [Self; 11] = [
-        Self::Instructions,
-        Self::Section,
-        Self::Docsets,
-        Self::Schema,
-        Self::Template,
-        Self::Entity,
-        Self::Item(ItemKind::Epic),
-        Self::Item(ItemKind::UserStory),
-        Self::Item(ItemKind::Requirement),
-        Self::Item(ItemKind::AcceptanceCriteria),
-        Self::Deleted,
-    ];
-    pub const ITEMS: [Self; 4] = [
-        Self::Item(ItemKind::Epic),
-        Self::Item(ItemKind::UserStory),
-        Self::Item(ItemKind::Requirement),
-        Self::Item(ItemKind::AcceptanceCriteria),
-    ];
+    pub const ALL: [Self; 7 + ItemKind::ALL.len()] = {
+        let mut all = [Self::Deleted; 7 + ItemKind::ALL.len()];
+        all[0] = Self::Instructions;
+        all[1] = Self::Section;
+        all[2] = Self::Docsets;
+        all[3] = Self::Schema;
+        all[4] = Self::Template;
+        all[5] = Self::Entity;
+        Self::with_items(all, 6)
+    };
+    pub const ITEMS: [Self; ItemKind::ALL.len()] =
+        Self::with_items([Self::Entity; ItemKind::ALL.len()], 0);
+
+    /// Sets the kinds of items in a list, from a position on.
+    pub const fn with_items<const N: usize>(mut kinds: [Self; N], first: usize) -> [Self; N] {
+        let mut at = 0;
+        while at < ItemKind::ALL.len() {
+            kinds[first + at] = Self::Item(ItemKind::ALL[at]);
+            at += 1;
+        }
+        kinds
+    }
 
     /// The name in storages and dumps. Never changes.
     pub fn name(self) -> &'static str {

@@ -171,7 +171,7 @@ fn openspec_folder_is_imported_and_exported_again() {
 }
 
 #[test]
-fn hostile_source_is_refused_with_its_place_and_nothing_is_written() {
+fn hostile_source_is_refused_and_nothing_is_written() {
     let project = project();
     let root = project.path();
     for (name, bytes, expected) in [

@@ -19,10 +19,6 @@ pub(crate) fn priority_choices() -> [(String, &'static str); 4] {
     [1, 2, 3, 4].map(|number: u8| (number.to_string(), priority_name(&number)))
 }
 
-/// The kinds with a status, which the board shows.
-pub(crate) const BOARD_KINDS: [ItemKind; 3] =
-    [ItemKind::Epic, ItemKind::UserStory, ItemKind::Requirement];
-
 /// The kind of a page without one in its URL.
 const DEFAULT_KIND: ItemKind = ItemKind::UserStory;
 
@@ -30,13 +26,6 @@ const DEFAULT_KIND: ItemKind = ItemKind::UserStory;
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "templates pass references")]
 pub(crate) fn plural(kind: &ItemKind) -> String {
     capitalize(kind.row().words[1])
-}
-
-/// The name of a kind in commands.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "templates pass references")]
-pub(crate) fn command_name(kind: &ItemKind) -> &'static str {
-    let row = kind.row();
-    row.synonyms.first().unwrap_or(&row.name)
 }
 
 /// The filters in a page's URL.
@@ -60,7 +49,8 @@ impl ItemFilters {
         let epic = session.query.filled("epic").unwrap_or_default();
         let epic = session.find_id(ItemKind::Epic, "epic", epic).await?;
         let kind = session.query.filled("kind").unwrap_or(DEFAULT_KIND.name());
-        let kind = BOARD_KINDS.into_iter().find(|board| board.name() == kind).ok_or_else(|| {
+        let board = ItemKind::from_name(kind).filter(|kind| kind.is_planned());
+        let kind = board.ok_or_else(|| {
             let shown = truncate_echo(kind);
             let message = format!(
                 "kind: {shown:?} has no board and no table; use epic, user_story or requirement"
@@ -161,7 +151,7 @@ impl ItemFilters {
     /// status of the filters.
     pub(crate) fn creation(&self, status: &str) -> String {
         let status = if status.is_empty() { &self.status } else { status };
-        let epic = if self.kind == ItemKind::UserStory { &*self.epic } else { "" };
+        let epic = if self.kind.parent() == Some(ItemKind::Epic) { &*self.epic } else { "" };
         let assignee = if self.assignee == "none" { "" } else { &*self.assignee };
         let mut fields = vec![("kind", self.kind.name()), ("status", status), ("parent", epic)];
         fields.extend([("priority", &*self.priority), ("assignee", assignee), ("tags", &self.tag)]);
@@ -179,12 +169,12 @@ impl ItemFilters {
 
     /// True if items of the kind have an epic.
     pub(crate) fn has_epic(&self) -> bool {
-        self.kind != ItemKind::Epic
+        self.kind.parent().is_some()
     }
 
     /// True if items of the kind have children with a status.
     pub(crate) fn has_progress(&self) -> bool {
-        self.kind != ItemKind::Requirement
+        self.kind.counted_child().is_some()
     }
 
     pub(crate) fn statuses(&self) -> Vec<String> {

@@ -32,46 +32,8 @@ const ANCHOR_LABEL: &str = "Link to this heading";
 const OPTIONS: Options =
     Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_TASKLISTS);
 
-const TAGS: [&str; 38] = [
-    "a",
-    "b",
-    "blockquote",
-    "br",
-    "button",
-    "code",
-    "dd",
-    "del",
-    "details",
-    "dl",
-    "dt",
-    "em",
-    "h2",
-    "h3",
-    "h4",
-    "h5",
-    "h6",
-    "hr",
-    "i",
-    "img",
-    "ins",
-    "kbd",
-    "li",
-    "ol",
-    "p",
-    "pre",
-    "s",
-    "strong",
-    "sub",
-    "summary",
-    "sup",
-    "table",
-    "tbody",
-    "td",
-    "th",
-    "thead",
-    "tr",
-    "ul",
-];
+const TAGS: &str = "a b blockquote br button code dd del details dl dt em h2 h3 h4 h5 h6 hr i img \
+                    ins kbd li ol p pre s strong sub summary sup table tbody td th thead tr ul";
 
 /// Returns the URL of the page of an item or entity; `None` if it has no page.
 pub(crate) type ItemUrl = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
@@ -158,7 +120,7 @@ fn sanitize(unsafe_html: &str, context: &TextContext) -> String {
     ]);
     Builder::empty()
         .generic_attributes(HashSet::from(["class", "id"]))
-        .tags(HashSet::from(TAGS))
+        .tags(TAGS.split(' ').collect())
         .clean_content_tags(HashSet::from(["script", "style"]))
         .tag_attributes(attributes)
         .url_schemes(HashSet::from(["http", "https", "mailto", ITEM_SCHEME]))

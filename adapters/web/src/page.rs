@@ -23,7 +23,7 @@ use reqlore_domain::untrusted_text::encode_lines;
 use crate::assets::{AssetFile, FAVICON, SCRIPT, STYLE};
 use crate::config::WebConfig;
 use crate::form_fields::{accepts_json, encode_component, encode_query};
-use crate::page_error::{ErrorTexts, PageError};
+use crate::page_error::{ErrorTexts, PageError, PageResult};
 use crate::project_schema::ProjectSchema;
 use crate::routes::undo::ChangeNotice;
 use crate::session::{PageSession, ThemeChoice, theme_choice};
@@ -155,7 +155,7 @@ impl PageFrame {
         let can_create = session.can_write() && tools.iter().any(|spec| creates(spec.name));
         let kind = match section {
             PageSection::Tree => ItemKind::Epic.name(),
-            PageSection::Knowledge => EntityKind::Decision.name(),
+            PageSection::Knowledge => EntityKind::any_row().name,
             _ => "",
         };
         let is_administrator = session.is_administrator();
@@ -269,12 +269,8 @@ pub(crate) fn icon(name: &'static str) -> IconMarkup {
 
 /// The icon of a kind of item, section or entity.
 pub(crate) fn icon_of(kind: &str) -> IconMarkup {
-    for name in ["epic", "user_story", "requirement", "acceptance_criteria", "section"] {
-        if kind == name {
-            return IconMarkup(name);
-        }
-    }
-    IconMarkup("knowledge")
+    let other = if kind == "section" { "section" } else { "knowledge" };
+    IconMarkup(ItemKind::from_name(kind).map_or(other, ItemKind::name))
 }
 
 impl fmt::Display for IconMarkup {
@@ -326,7 +322,7 @@ pub(crate) fn short_time(text: &str) -> String {
 }
 
 /// Renders a page.
-pub(crate) fn render(template: &impl Template) -> Result<Response, PageError> {
+pub(crate) fn render(template: &impl Template) -> PageResult {
     let html = template.render().map_err(|error| {
         Error::new(ErrorKind::Internal, "The page can't be rendered").caused_by(error)
     })?;

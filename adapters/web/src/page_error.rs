@@ -10,6 +10,8 @@ use reqlore_domain::error::{Error, ErrorKind};
 
 use crate::form_fields::UnsentForm;
 
+pub(crate) type PageResult = Result<Response, PageError>;
+
 /// The reason why a request has no page.
 #[derive(Debug)]
 pub(crate) enum PageError {

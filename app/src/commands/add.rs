@@ -5,6 +5,7 @@ use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::service::RenderedAnswer;
 use reqlore_domain::records::answers::sections::SectionDetails;
+use reqlore_domain::records::kinds::{RecordKind, all_kinds};
 use reqlore_domain::records::template::TemplateList;
 use reqlore_domain::untrusted_text::encode_id;
 use serde_json::{Map, Value, json};
@@ -22,8 +23,7 @@ use crate::exit::CommandError;
 #[command(after_help = "Example:\n  reqlore add requirement \"Pay by card\" --in US-001 \
                         --priority high")]
 pub(crate) struct AddOptions {
-    /// epic, story, requirement, criterion, decision, issue, idea, report, source, citation,
-    /// agent or session
+    #[arg(help = kind_help())]
     kind: String,
     /// The title; the text of an acceptance criterion or a section requirement, `-` to read it
     /// from standard input
@@ -67,6 +67,11 @@ pub(crate) struct AddOptions {
     edit: bool,
     #[command(flatten)]
     write: WriteOptions,
+}
+
+fn kind_help() -> String {
+    let names = all_kinds().map(RecordKind::short_name).collect::<Vec<_>>().join(", ");
+    names.rsplit_once(", ").map(|(first, last)| format!("{first} or {last}")).unwrap_or_default()
 }
 
 pub(crate) fn run(config: &AppConfig, options: &AddOptions) -> Result<u8, CommandError> {

@@ -58,8 +58,7 @@ struct BoardColumn<'s> {
 
 impl BoardPrintOptions {
     fn item_kind(&self) -> Result<ItemKind> {
-        let kind = ItemKind::from_name(self.kind.name)
-            .filter(|kind| *kind != ItemKind::AcceptanceCriteria);
+        let kind = ItemKind::from_name(self.kind.name).filter(|kind| kind.is_planned());
         kind.ok_or_else(|| {
             let message = "board: this kind has no board; use epics, stories or requirements";
             CommandError::usage_error(message)

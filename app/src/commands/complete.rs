@@ -131,7 +131,8 @@ pub(crate) fn statuses() -> ArgValueCompleter {
 fn all_fields() -> Vec<FormField> {
     let schema = quiet_client().and_then(|client| client.record_schema().ok()).unwrap_or_default();
     let items = ItemKind::ALL.map(WritableKind::Item).into_iter();
-    let entities = EntityKind::ALL.map(|kind| WritableKind::Entity(kind.name().to_owned()));
+    let entities =
+        EntityKind::all().into_iter().map(|kind| WritableKind::Entity(kind.name().to_owned()));
     items.chain(entities).flat_map(|kind| DocumentForm::new(kind, &schema).fields).collect()
 }
 

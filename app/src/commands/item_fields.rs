@@ -10,7 +10,7 @@ use reqlore_domain::knowledge::EntityKind;
 use reqlore_domain::records::answers::details::ItemView;
 use reqlore_domain::records::custom_field::{CustomField, CustomType};
 use reqlore_domain::records::fields::{FieldType, RecordField, fields_of};
-use reqlore_domain::records::kinds::{RecordKind, find_kind};
+use reqlore_domain::records::kinds::{RecordKind, all_kinds, find_kind};
 use reqlore_domain::records::schema::RecordSchema;
 use reqlore_domain::records::values::is_built_in;
 use serde_json::{Map, Value, json};
@@ -35,9 +35,9 @@ impl WritableKind {
     pub(crate) fn parse_new(text: &str) -> Result<Self> {
         let Some(RecordKind { name, .. }) = find_kind(text) else {
             return Err(CommandError::usage_error(format!(
-                "{:?} is not a kind; the kinds are epic, story, requirement, criterion, {}",
+                "{:?} is not a kind; the kinds are {}",
                 truncate_echo(text),
-                EntityKind::ALL.map(EntityKind::name).join(", ")
+                all_kinds().map(RecordKind::short_name).collect::<Vec<_>>().join(", ")
             )));
         };
         let item = ItemKind::from_name(name).map(Self::Item);
@@ -49,7 +49,7 @@ impl WritableKind {
         match self {
             Self::Item(kind) => Some(kind.row()),
             // All entities have the same fields and tools.
-            Self::Entity(_) => Some(EntityKind::Decision.row()),
+            Self::Entity(_) => Some(EntityKind::any_row()),
             Self::SectionRequirement => None,
         }
     }

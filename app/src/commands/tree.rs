@@ -50,17 +50,14 @@ pub(crate) fn run(config: &AppConfig, options: &TreeOptions) -> Result<u8> {
 
 /// The root items with their descendants in `children`.
 fn read_tree(client: &ToolClient, options: &TreeOptions) -> Result<Vec<TreeNode>> {
-    let mut kinds = vec!["epic", "user_story", "requirement"];
-    if options.criteria {
-        kinds.push("acceptance_criteria");
-    }
+    let mut kinds = ItemKind::ALL.to_vec();
+    kinds.retain(|kind| options.criteria || kind.is_planned());
     let mut filter = None;
     if let Some(reference) = &options.reference {
         let found: ItemDetails = client.call("get_item", json!({ "reference": reference }))?;
         let id = found.item.id().to_owned();
         let argument = match found.item.item_kind() {
-            Some(ItemKind::Epic) => "epic",
-            Some(ItemKind::UserStory) => "user_story",
+            Some(kind) if kind.counted_child().is_some() => kind,
             _ => {
                 return Err(CommandError::usage_error(format!(
                     "{}: is not an epic or a user story; use `reqlore show`",
@@ -68,16 +65,16 @@ fn read_tree(client: &ToolClient, options: &TreeOptions) -> Result<Vec<TreeNode>
                 )));
             }
         };
-        kinds.retain(|kind| argument == "epic" || *kind != "epic");
+        kinds.retain(|kind| argument == ItemKind::Epic || *kind != ItemKind::Epic);
         filter = Some((argument, id));
     }
     let mut items = Vec::new();
     for kind in kinds {
-        let mut arguments = json!({ "kind": kind });
+        let mut arguments = json!({ "kind": kind.name() });
         match &filter {
             // The root itself has no filter by its ID, but its ID is a part of its text.
             Some((argument, id)) if *argument == kind => arguments["text"] = json!(id),
-            Some((argument, id)) => arguments[argument] = json!(id),
+            Some((argument, id)) => arguments[argument.name()] = json!(id),
             None => {}
         }
         for item in fetch_items(client, LIST_ITEMS, arguments, None)?.items {

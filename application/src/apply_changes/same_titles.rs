@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::ports::documents::DocumentFilter;
 use reqlore_domain::project_key::ProjectKey;
@@ -29,8 +28,8 @@ impl NewTitles {
         for (position, outcome) in batch.outcomes.iter().enumerate() {
             let id = &outcome.document.id;
             // Acceptance criteria have no title, but often the same first line.
-            let has_title = outcome.rule.is_none()
-                && id.kind != DocumentKind::Item(ItemKind::AcceptanceCriteria);
+            let is_untitled = matches!(id.kind, DocumentKind::Item(kind) if !kind.is_planned());
+            let has_title = outcome.rule.is_none() && !is_untitled;
             let meta = DocumentMeta::from_document(&outcome.document, Timestamp::default());
             if outcome.action == Action::Create
                 && has_title

@@ -202,7 +202,7 @@ macro_rules! enum_argument {
 
         reqlore_domain::bounded_types::inline_schema!([] $argument, {
             "type": "string",
-            "enum": $values.each_ref().map(|one| one.name())
+            "enum": $values.iter().map(|one| one.name()).collect::<Vec<_>>()
         });
     };
 }

@@ -45,7 +45,7 @@ pub(crate) async fn check(
         let document = get_one(&*ports.documents, project, &meta.id).await.unwrap_or_default();
         let text = document.as_ref().and_then(|document| document.text().ok()).unwrap_or("");
         index.check_document(meta, text, &mut findings);
-        let problems = item_meta(meta).map(|item| schema.item_problems(item)).unwrap_or_default();
+        let problems = item_meta(meta).map(|item| schema.problems(item)).unwrap_or_default();
         for (key, message) in problems {
             let diagnostic = Diagnostic::new(line_of_key(text, key), message);
             findings.push(CheckFinding::new(&meta.id, diagnostic));

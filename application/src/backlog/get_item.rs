@@ -245,11 +245,7 @@ fn tail_lines(details: &ItemDetails) -> Vec<String> {
 fn children_call(details: &ItemDetails) -> Option<String> {
     let ItemView::Record(record) = &details.item else { return None };
     let reference = Reference::parse(&record.reference_id)?;
-    let kind = match reference.kind {
-        ItemKind::Epic => ItemKind::UserStory,
-        ItemKind::UserStory => ItemKind::Requirement,
-        _ => return None,
-    };
+    let kind = reference.kind.row().children.first()?;
     Some(format!("list_items with kind: {}, {}: {reference}", kind.name(), reference.kind.name()))
 }
 

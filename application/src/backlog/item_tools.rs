@@ -1,6 +1,9 @@
 //! The tools that create and update an item, such as `create_epic` and `update_epic`: the fields of
 //! the kind are their arguments.
 
+use std::fmt;
+use std::marker::PhantomData;
+
 use reqlore_domain::backlog::Reference;
 use reqlore_domain::backlog::fields::{
     Assignee, Description, MAX_DESCRIPTION_CHARS, Status, Tags, Title,
@@ -14,7 +17,8 @@ use reqlore_domain::records::edit::RecordEdit;
 use reqlore_domain::records::ended::SUPERSEDES;
 use reqlore_domain::records::fields::{FieldType, RecordField, fields_of, value_fields};
 use reqlore_domain::records::kinds::{ItemKind, RecordKind};
-use serde::Deserialize;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
 use super::arguments::{
@@ -30,92 +34,75 @@ use crate::writes::record_change::{RecordChange, RecordTarget, WANTED_ID};
 use crate::writes::record_links::{LinkChange, Target, find_targets};
 use crate::writes::superseded_records::take_superseded;
 
-/// Title and description of the tools of a kind.
-struct ToolTexts {
-    create: [&'static str; 2],
-    update: [&'static str; 2],
-}
-
-fn texts_of(kind: ItemKind) -> ToolTexts {
-    match kind {
-        ItemKind::Epic => ToolTexts {
-            create: [
-                "Add an epic",
-                "Creates an epic: a large goal that groups user stories. With its items: \
-                 apply_changes.",
-            ],
-            update: [
-                "Change an epic",
-                "Sets only the given fields of an epic, such as its status.",
-            ],
-        },
-        ItemKind::UserStory => ToolTexts {
-            create: [
-                "Add a user story",
-                "Creates a user story of an epic: a user's need and its reason. Several: \
-                 apply_changes.",
-            ],
-            update: [
-                "Change a user story",
-                "Sets only the given fields of a user story, such as status or assignee.",
-            ],
-        },
-        ItemKind::Requirement => ToolTexts {
-            create: [
-                "Add a requirement to a story",
-                "Creates a requirement of a user story: one thing that the product must do or be. \
-                 Several: apply_changes.",
-            ],
-            update: [
-                "Change a requirement",
-                "Sets only the given fields of a requirement, such as its status.",
-            ],
-        },
-        ItemKind::AcceptanceCriteria => ToolTexts {
-            create: [
-                "Add an acceptance criterion",
-                "Creates an acceptance criterion of a user story: one testable condition, such as \
-                 Given-When-Then.",
-            ],
-            update: [
-                "Change an acceptance criterion",
-                "Sets only the given fields of an acceptance criterion, such as its status.",
-            ],
-        },
-    }
-}
-
 /// The arguments of all kinds. The schema of a tool decides which of them it takes.
-#[derive(Deserialize)]
-struct Arguments<StatusArgument, Text> {
-    epic: Option<AnyItemRef>,
-    user_story: Option<AnyItemRef>,
-    requirement: Option<AnyItemRef>,
-    acceptance_criteria: Option<AnyItemRef>,
-    title: Option<Title>,
-    description: Option<Text>,
-    status: Option<StatusArgument>,
-    priority: Option<PriorityArgument>,
-    #[serde(rename = "type")]
-    requirement_type: Option<RequirementTypeArgument>,
-    assignee: Option<Assignee>,
-    tags: Option<Tags>,
+#[derive(Default)]
+struct ItemArguments {
+    /// The item itself and its parent.
+    references: Vec<(ItemKind, AnyItemRef)>,
+    fields: RecordEdit,
     if_version: Option<VersionPrefix>,
-    /// Values of custom fields.
-    #[serde(skip)]
-    custom: Map<String, Value>,
-    /// Keys that are neither fields nor links.
-    #[serde(skip)]
-    extra: Vec<(String, String)>,
-    #[serde(skip)]
-    rank: Option<String>,
     /// Of requirements only.
-    #[serde(skip)]
     supersedes: Option<Vec<String>>,
 }
 
-/// Decoded arguments of any kind.
-type ItemArguments = Arguments<Status, String>;
+type CriterionText = BoundedString<MAX_DESCRIPTION_CHARS>;
+type CriteriaArguments = DecodedArguments<CriteriaStatusArgument, CriterionText>;
+type RequirementArguments = DecodedArguments<RequirementStatusArgument, Description>;
+type WorkArguments = DecodedArguments<WorkStatusArgument, Description>;
+
+/// Decodes status and description as these types.
+struct DecodedArguments<StatusArgument, Text>(ItemArguments, PhantomData<(StatusArgument, Text)>);
+
+impl<'de, StatusArgument, Text> Deserialize<'de> for DecodedArguments<StatusArgument, Text>
+where
+    StatusArgument: Deserialize<'de> + Into<Status>,
+    Text: Deserialize<'de> + ToString,
+{
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        deserializer.deserialize_map(Self(ItemArguments::default(), PhantomData))
+    }
+}
+
+impl<'de, StatusArgument, Text> Visitor<'de> for DecodedArguments<StatusArgument, Text>
+where
+    StatusArgument: Deserialize<'de> + Into<Status>,
+    Text: Deserialize<'de> + ToString,
+{
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> std::result::Result<Self, A::Error> {
+        let ItemArguments { references, fields, if_version, .. } = &mut self.0;
+        while let Some(name) = map.next_key::<String>()? {
+            match &*name {
+                "title" => fields.title = Some(map.next_value::<Title>()?.into_string()),
+                "description" => fields.body = Some(map.next_value::<Text>()?.to_string()),
+                "status" => {
+                    let status: Status = map.next_value::<StatusArgument>()?.into();
+                    fields.status = Some(status.name().to_owned());
+                }
+                "priority" => fields.priority = Some(map.next_value::<PriorityArgument>()?.0),
+                "type" => {
+                    fields.requirement_type = Some(map.next_value::<RequirementTypeArgument>()?.0);
+                }
+                "assignee" => {
+                    let assignee = map.next_value::<Assignee>()?;
+                    fields.assignee = Some(assignee.name().unwrap_or_default().to_owned());
+                }
+                "tags" => fields.tags = Some(map.next_value::<Tags>()?.into_vec()),
+                "if_version" => *if_version = Some(map.next_value()?),
+                name => match ItemKind::from_name(name) {
+                    Some(kind) => references.push((kind, map.next_value()?)),
+                    None => _ = map.next_value::<IgnoredAny>()?,
+                },
+            }
+        }
+        Ok(self)
+    }
+}
 
 impl ItemArguments {
     fn decode(kind: ItemKind, request: &mut ToolRequest<'_>) -> Result<Self> {
@@ -128,28 +115,21 @@ impl ItemArguments {
         let is_requirement = kind == ItemKind::Requirement;
         let supersedes =
             if is_requirement { take_superseded(&mut request.call.arguments)? } else { None };
-        let arguments: Self = match kind {
-            ItemKind::Requirement => request
-                .decode_exactly::<Arguments<RequirementStatusArgument, Description>>()?
-                .into(),
-            ItemKind::AcceptanceCriteria => {
-                type Text = BoundedString<MAX_DESCRIPTION_CHARS>;
-                request.decode_exactly::<Arguments<CriteriaStatusArgument, Text>>()?.into()
-            }
-            _ => request.decode_exactly::<Arguments<WorkStatusArgument, Description>>()?.into(),
+        let mut arguments = match kind {
+            ItemKind::Requirement => request.decode_exactly::<RequirementArguments>()?.0,
+            ItemKind::AcceptanceCriteria => request.decode_exactly::<CriteriaArguments>()?.0,
+            _ => request.decode_exactly::<WorkArguments>()?.0,
         };
-        Ok(Self { custom, extra, rank, supersedes, ..arguments })
+        arguments.supersedes = supersedes;
+        arguments.fields.rank = rank;
+        arguments.fields.custom = custom.into_iter().collect();
+        arguments.fields.extra = extra;
+        Ok(arguments)
     }
 
     /// The argument that names an item of a kind: the item itself or its parent.
     fn reference(&self, kind: ItemKind) -> Option<&AnyItemRef> {
-        match kind {
-            ItemKind::Epic => &self.epic,
-            ItemKind::UserStory => &self.user_story,
-            ItemKind::Requirement => &self.requirement,
-            ItemKind::AcceptanceCriteria => &self.acceptance_criteria,
-        }
-        .as_ref()
+        self.references.iter().find(|(one, _)| *one == kind).map(|(_, reference)| reference)
     }
 
     /// The parent and the superseded requirements that the arguments name.
@@ -164,46 +144,6 @@ impl ItemArguments {
         let supersedes =
             self.supersedes.take().map(|ids| find_targets(ids, names, SUPERSEDES)).transpose()?;
         Ok(LinkChange::Item { parent, supersedes })
-    }
-
-    fn into_edit(self) -> RecordEdit {
-        RecordEdit {
-            title: self.title.map(Title::into_string),
-            body: self.description,
-            status: self.status.map(|status| status.name().to_owned()),
-            priority: self.priority.map(|priority| priority.0),
-            requirement_type: self.requirement_type.map(|given| given.0),
-            assignee: self.assignee.map(|assignee| assignee.name().unwrap_or_default().to_owned()),
-            tags: self.tags.map(Tags::into_vec),
-            rank: self.rank,
-            custom: self.custom.into_iter().collect(),
-            extra: self.extra,
-            ..RecordEdit::default()
-        }
-    }
-}
-
-impl<StatusArgument: Into<Status>, Text: ToString> Arguments<StatusArgument, Text> {
-    fn into(self) -> ItemArguments {
-        let Self { epic, user_story, requirement, acceptance_criteria, title, priority, .. } = self;
-        Arguments {
-            epic,
-            user_story,
-            requirement,
-            acceptance_criteria,
-            title,
-            description: self.description.map(|text| text.to_string()),
-            status: self.status.map(StatusArgument::into),
-            priority,
-            requirement_type: self.requirement_type,
-            assignee: self.assignee,
-            tags: self.tags,
-            if_version: self.if_version,
-            custom: self.custom,
-            extra: self.extra,
-            rank: self.rank,
-            supersedes: self.supersedes,
-        }
     }
 }
 
@@ -276,7 +216,7 @@ pub(crate) struct CreateItem(pub(crate) ItemKind);
 
 impl WriteTool for CreateItem {
     fn spec(&self) -> ToolSpec {
-        let ([title, description], row) = (texts_of(self.0).create, self.0.row());
+        let ([title, description], row) = (self.0.row().tool_texts[0], self.0.row());
         let schema = argument_schema(row, false);
         tool_of_schema::<ItemOutcome>(row.create_tool, title, description, schema)
     }
@@ -288,7 +228,7 @@ impl WriteTool for CreateItem {
         let wanted = wanted.filter(|reference| reference.kind == self.0);
         let mut arguments = ItemArguments::decode(self.0, request)?;
         let links = arguments.links(self.0, names)?;
-        let (target, fields) = (RecordTarget::NewItem(self.0, wanted), arguments.into_edit());
+        let (target, fields) = (RecordTarget::NewItem(self.0, wanted), arguments.fields);
         Ok(Box::new(RecordChange { target, fields, links, if_version: None, repo: None }))
     }
 }
@@ -298,7 +238,7 @@ pub(crate) struct UpdateItem(pub(crate) ItemKind);
 
 impl WriteTool for UpdateItem {
     fn spec(&self) -> ToolSpec {
-        let ([title, description], row) = (texts_of(self.0).update, self.0.row());
+        let ([title, description], row) = (self.0.row().tool_texts[1], self.0.row());
         let schema = argument_schema(row, true);
         let spec = tool_of_schema::<ItemOutcome>(row.update_tool, title, description, schema);
         ToolSpec { is_idempotent: true, ..spec }
@@ -311,7 +251,7 @@ impl WriteTool for UpdateItem {
             arguments.reference(self.0).unwrap_or(&AnyItemRef::default()).parse_kind(self.0)?;
         let target = RecordTarget::Item(ItemTarget::Stored(item));
         let (links, if_version) = (arguments.links(self.0, names)?, arguments.if_version.take());
-        let fields = arguments.into_edit();
+        let fields = arguments.fields;
         RecordChange { target, fields, links, if_version, repo: None }.into_change(request.spec)
     }
 }

@@ -133,8 +133,11 @@ impl Tool for ListItems {
             }
             _ => {
                 let has_backlog = toolsets.contains(&Toolset::Backlog);
-                let kinds =
-                    if has_backlog { ITEM_KINDS } else { "decision, issue, idea or entity" };
+                let kinds = if has_backlog {
+                    item_kinds()
+                } else {
+                    "decision, issue, idea or entity".to_owned()
+                };
                 let shown = truncate_echo(arguments.kind.as_str());
                 let message = format!("kind: this server has no {shown:?}; use one of {kinds}");
                 Err(invalid_argument("kind", message))
@@ -143,7 +146,9 @@ impl Tool for ListItems {
     }
 }
 
-const ITEM_KINDS: &str = "epic, user_story, requirement, acceptance_criteria";
+fn item_kinds() -> String {
+    ItemKind::ALL.map(ItemKind::name).join(", ")
+}
 
 fn invalid_argument(field: &str, message: String) -> Error {
     Error::new(ErrorKind::InvalidArgument, message).field(field)
@@ -422,7 +427,7 @@ async fn list_entities(
     arguments: Arguments,
 ) -> Result<ToolAnswer> {
     // All kinds of entities have the same fields.
-    arguments.check_filters(EntityKind::Decision.row())?;
+    arguments.check_filters(EntityKind::any_row())?;
     let ports = &context.ports;
     let project = knowledge::resolve_project(context, &call.caller, None).await?;
     let given = arguments.kind.as_str().trim().to_lowercase();
@@ -430,7 +435,7 @@ async fn list_entities(
         "entity" | "entities" | "knowledge" => None,
         _ => Some(knowledge::find_kind(ports, &project, &given).await.map_err(|mut error| {
             if error.kind == ErrorKind::InvalidArgument {
-                error.message = format!("{}, {ITEM_KINDS}, entity", error.message);
+                error.message = format!("{}, {}, entity", error.message, item_kinds());
             }
             error
         })?),

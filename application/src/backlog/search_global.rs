@@ -52,33 +52,26 @@ pub(crate) enum EntityType {
     Entities(EntityKind),
 }
 
-enum_argument!(EntityTypeArgument, EntityType, EntityType::ALL);
+enum_argument!(EntityTypeArgument, EntityType, EntityType::all());
 
 impl EntityType {
-    pub(crate) const DOCUMENTS: [Self; 6] = {
-        let [epics, stories, requirements, criteria] = DocumentKind::ITEMS;
-        [
-            Self::Documents(epics),
-            Self::Documents(stories),
-            Self::Documents(requirements),
-            Self::Documents(criteria),
-            Self::Documents(DocumentKind::Section),
-            Self::Documents(DocumentKind::Entity),
-        ]
-    };
-
-    const ALL: [Self; Self::DOCUMENTS.len() + EntityKind::ALL.len()] = {
-        let mut all = [Self::DOCUMENTS[0]; Self::DOCUMENTS.len() + EntityKind::ALL.len()];
+    pub(crate) const DOCUMENTS: [Self; DocumentKind::ITEMS.len() + 2] = {
+        let mut all = [Self::Documents(DocumentKind::Entity); DocumentKind::ITEMS.len() + 2];
         let mut position = 0;
-        while position < all.len() {
-            all[position] = match position.checked_sub(Self::DOCUMENTS.len()) {
-                None => Self::DOCUMENTS[position],
-                Some(entity) => Self::Entities(EntityKind::ALL[entity]),
-            };
+        while position < DocumentKind::ITEMS.len() {
+            all[position] = Self::Documents(DocumentKind::ITEMS[position]);
             position += 1;
         }
+        all[position] = Self::Documents(DocumentKind::Section);
         all
     };
+
+    fn all() -> Vec<Self> {
+        Self::DOCUMENTS
+            .into_iter()
+            .chain(EntityKind::all().into_iter().map(Self::Entities))
+            .collect()
+    }
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -124,13 +117,13 @@ pub(crate) fn parse_entity_types<const MAX: usize>(
 ) -> Result<Vec<EntityType>> {
     let mut given = Vec::new();
     for name in names {
-        let found = find_value(&EntityType::ALL, |one| one.name(), name.as_str());
+        let found = find_value(&EntityType::all(), |one| one.name(), name.as_str());
         given.push(found.map_err(|problem| {
             let message = format!("Invalid arguments. kinds: {problem}.");
             Error::new(ErrorKind::InvalidArgument, message).field("kinds")
         })?);
     }
-    Ok(EntityType::ALL.into_iter().filter(|one| given.contains(one)).collect())
+    Ok(EntityType::all().into_iter().filter(|one| given.contains(one)).collect())
 }
 
 #[async_trait]
@@ -154,7 +147,7 @@ impl Tool for SearchGlobal {
         let Arguments { query, entity_types, show, include_stale, .. } = arguments;
         let show = show.unwrap_or_default();
         // In this order, so that the order of the arguments does not change the cursor.
-        let mut types = Vec::from(EntityType::ALL);
+        let mut types = EntityType::all();
         types.retain(|one| entity_types.iter().any(|given| given.0 == *one));
         if types.is_empty() {
             types.extend(EntityType::DOCUMENTS);

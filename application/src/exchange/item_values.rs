@@ -108,15 +108,18 @@ impl ItemReader<'_> {
         let mapped = mapped.filter(|text| !text.is_empty()).map(|text| json!(text));
         let value = mapped.as_ref().unwrap_or(value);
         let is_settable = |field: &&RecordField| {
-            field.name == name && (field.is_editable || field.field_type == FieldType::Rank)
+            let is_value = matches!(field.field_type, FieldType::Value(..));
+            let is_set = field.is_editable || field.field_type == FieldType::Rank;
+            field.name == name && is_set && !is_value
         };
         let key = (kind.name, ItemKind::from_name(kind.name).is_none());
-        let read = match (fields_of(kind).find(is_settable), self.schema.find_field(key, name)) {
+        let built_in = fields_of(kind).find(is_settable);
+        let read = match (built_in, self.schema.find_field(key, name)) {
             (Some(field), _) => self.read_built_in(kind, field, value),
             (None, Ok(field)) => read_custom(field, value).map(Some),
             (None, Err(_)) => return self.add_extra(item, name, value, values),
         };
-        match (read, fields_of(kind).any(|field| field.name == name)) {
+        match (read, built_in.is_some()) {
             (Ok(None), _) => {}
             (Ok(Some(value)), true) => _ = values.insert(name.to_owned(), value),
             (Ok(Some(value)), false) => _ = values.insert(format!("fields.{name}"), value),

@@ -38,7 +38,7 @@ struct Arguments {
 }
 
 // By its name, its plural or the prefix of its ids.
-enum_argument!(KindArgument, EntityKind, EntityKind::ALL);
+enum_argument!(KindArgument, EntityKind, EntityKind::all());
 
 impl WriteTool for CreateEntity {
     fn spec(&self) -> ToolSpec {

@@ -28,10 +28,10 @@ use crate::ports::ApplicationPorts;
 use crate::project_index::projections::{PAGE_SIZE, read_projections};
 
 /// Kinds in the search index, in their order.
-pub(crate) const SEARCHED_KINDS: [DocumentKind; 6] = {
-    let [epics, stories, requirements, criteria] = DocumentKind::ITEMS;
-    let [sections, entities] = [DocumentKind::Section, DocumentKind::Entity];
-    [sections, entities, epics, stories, requirements, criteria]
+pub(crate) const SEARCHED_KINDS: [DocumentKind; 2 + DocumentKind::ITEMS.len()] = {
+    let mut kinds = [DocumentKind::Entity; 2 + DocumentKind::ITEMS.len()];
+    kinds[0] = DocumentKind::Section;
+    DocumentKind::with_items(kinds, 2)
 };
 /// With more differences than this, a search of a server does not wait for the build.
 const MAX_AWAITED_DIFFERENCES: usize = if cfg!(test) { 20 } else { 2_000 };

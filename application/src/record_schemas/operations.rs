@@ -193,7 +193,7 @@ async fn kept_value_notes(
             unlisted.map(|(status, count)| kept_status_note(*count, [one, several], status.name())),
         );
     }
-    for kind in EntityKind::ALL {
+    for kind in EntityKind::all() {
         let statuses = new.entity_statuses(kind.name());
         let Some(statuses) = statuses.filter(|new| old.entity_statuses(kind.name()) != Some(new))
         else {

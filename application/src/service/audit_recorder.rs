@@ -8,6 +8,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use reqlore_domain::audit_log::{AuditEvent, AuditTarget, RESULT_OK};
+use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::audit::AuditLog;
@@ -25,17 +26,8 @@ const MAX_PENDING_REFUSALS: usize = MAX_PENDING_ROWS / 2;
 /// Refused calls that wait for their rows at the same time. They hold permits to run, of which a
 /// server has 64 by default: the rest is left for good calls while the disk is slow.
 const MAX_WAITING_REFUSALS: usize = 32;
-/// Arguments that name the target of a call.
-const TARGET_ARGUMENTS: [&str; 8] = [
-    "reference",
-    "epic",
-    "user_story",
-    "requirement",
-    "acceptance_criteria",
-    "source",
-    "target",
-    "id",
-];
+/// Arguments that name the target of a call, after those that have the name of a kind of item.
+const TARGET_ARGUMENTS: [&str; 4] = ["reference", "source", "target", "id"];
 /// Arguments that are recorded as `name=value`, because the value alone is ambiguous.
 const LABELLED_ARGUMENTS: [&str; 5] =
     ["section", "index", "docset", PROJECT_ARGUMENT, REPO_ARGUMENT];
@@ -285,7 +277,7 @@ pub(crate) fn truncate_target(text: &str) -> &str {
 /// Returns the targets that the arguments of a call name.
 pub(crate) fn argument_targets(arguments: &Map<String, Value>) -> Vec<AuditTarget> {
     let mut targets = Vec::new();
-    for key in TARGET_ARGUMENTS {
+    for key in ItemKind::ALL.map(ItemKind::name).into_iter().chain(TARGET_ARGUMENTS) {
         if let Some(Value::String(value)) = arguments.get(key) {
             targets.push(AuditTarget::unchanged(truncate_target(value).to_owned()));
         }

@@ -138,7 +138,7 @@ pub fn find_kind(stored: &BTreeMap<String, usize>, text: &str) -> Result<String,
     if let Some(kind) = find_stored(singular) {
         return Ok(kind);
     }
-    let mut kinds: Vec<&str> = EntityKind::ALL.map(EntityKind::name).to_vec();
+    let mut kinds: Vec<&str> = EntityKind::all().into_iter().map(EntityKind::name).collect();
     kinds.extend(stored.keys().map(String::as_str));
     kinds.sort_unstable();
     kinds.dedup();

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+pub use super::fields::{CustomType, FieldView};
 use super::kinds::ItemKind;
 use super::values::{MAX_VALUE_CHARS, MAX_VALUES, value_key};
-use crate::bounded_types::{check_text, named_enum, truncate_echo};
+use crate::bounded_types::{check_text, truncate_echo};
 use crate::timestamp::Timestamp;
 
 /// A field that a project adds to records of some kinds.
@@ -25,36 +26,6 @@ pub struct CustomField {
     /// A new record must have a value, and no tool removes it.
     pub is_required: bool,
     pub views: BTreeSet<FieldView>,
-}
-
-named_enum! {
-    /// A part of the pages and lists that shows a field or offers it. Its name is a key of the
-    /// schema.
-    #[derive(PartialOrd, Ord)]
-    FieldView {
-        Column = "column",
-        Card = "card",
-        Filter = "filter",
-        Sort = "sort",
-    }
-}
-
-named_enum! {
-    /// The type of a custom field. Its name is a value of the schema.
-    CustomType {
-        Text = "text",
-        Number = "number",
-        /// A day such as 2026-11-27.
-        Date = "date",
-        /// One of the field's choices.
-        Choice = "choice",
-        /// The name of a user.
-        User = "user",
-        /// A list of texts.
-        Tags = "tags",
-        /// A link to a page: http, https or mailto.
-        Url = "url",
-    }
 }
 
 /// Prefixes of URLs that pages show as links. A script as the target would run in the reader's

@@ -161,9 +161,7 @@ pub fn edit_record<'r>(
     let (kind, title, parent, tags) = match record {
         RecordRef::Item(item) => (item.kind.row(), &item.title, item.parent, &item.tags),
         // All kinds of entities have the same fields.
-        RecordRef::Entity(entity) => {
-            (EntityKind::Decision.row(), &entity.title, None, &entity.tags)
-        }
+        RecordRef::Entity(entity) => (EntityKind::any_row(), &entity.title, None, &entity.tags),
     };
     let file = RecordFile::parse(kind, text);
     // Collects all edits first: an edit without effect must not touch the file.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-pub use super::values::REVIEW_BY;
+pub use super::fields::REVIEW_BY;
 use crate::document::{DocumentId, DocumentMeta};
 use crate::timestamp::Timestamp;
 use crate::untrusted_text::encode_id;

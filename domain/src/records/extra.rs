@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::fields::{IMPORTED_FROM, is_field_word};
 use super::schema::RecordSchema;
 use super::tombstone::RecordRef;
-use super::values::{MAX_FIELD_NAME_CHARS, REVIEW_BY, is_built_in, is_field_name};
+use super::values::{MAX_FIELD_NAME_CHARS, is_built_in, is_field_name};
 use crate::bounded_types::check_length;
 use crate::front_matter;
 use crate::yaml::{YamlEntry, YamlNode, YamlValue};
@@ -54,7 +54,7 @@ pub fn extra_keys<'a>(
     let parsed = front_matter::parse(front_matter::split(text));
     let mut extra = Map::new();
     for YamlEntry { key, node, .. } in parsed.map(|parsed| parsed.entries).unwrap_or_default() {
-        let is_field = is_field_word(&key) || ["labels", REVIEW_BY].contains(&&*key);
+        let is_field = is_field_word(&key) || key == "labels";
         let is_field = is_field || schema.field(&key).is_some();
         if !is_field && !links.contains(&&*key) {
             let value = match node_value(&node) {

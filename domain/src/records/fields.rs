@@ -1,10 +1,42 @@
 //! The built-in fields of items and entities: one table, from which front matter, arguments, forms
 //! and lists are made.
 
-use super::custom_field::{CustomType, FieldView};
-use super::kinds::{IdSource, ItemKind, RecordKind};
-use super::values::REVIEW_BY;
+use super::kinds::{IdSource, ItemKind, PLANNED, RecordKind};
 use crate::backlog::fields::{RelationshipType, RequirementType, find_by_name};
+use crate::bounded_types::named_enum;
+
+/// The day by which users review an entity: a key of its file.
+pub const REVIEW_BY: &str = "review_by";
+
+named_enum! {
+    /// A part of the pages and lists that shows a field or offers it. Its name is a key of the
+    /// schema.
+    #[derive(PartialOrd, Ord)]
+    FieldView {
+        Column = "column",
+        Card = "card",
+        Filter = "filter",
+        Sort = "sort",
+    }
+}
+
+named_enum! {
+    /// The type of a custom field. Its name is a value of the schema.
+    CustomType {
+        Text = "text",
+        Number = "number",
+        /// A day such as 2026-11-27.
+        Date = "date",
+        /// One of the field's choices.
+        Choice = "choice",
+        /// The name of a user.
+        User = "user",
+        /// A list of texts.
+        Tags = "tags",
+        /// A link to a page: http, https or mailto.
+        Url = "url",
+    }
+}
 
 /// The type of a field's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,8 +174,6 @@ pub fn find_field(kind: &RecordKind, word: &str) -> Option<&'static RecordField>
 use ItemKind::{AcceptanceCriteria, Epic, Requirement, UserStory};
 
 const ALL_ITEMS: &[ItemKind] = &ItemKind::ALL;
-/// The kinds with a title and a priority.
-const PLANNED: &[ItemKind] = &[Epic, UserStory, Requirement];
 const MARKDOWN: &str = "Markdown.";
 
 /// A field that tools change.

@@ -15,19 +15,21 @@ pub enum ItemKind {
 }
 
 /// A kind of entity that tools create. A file may have any other kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EntityKind {
-    Decision,
-    Issue,
-    Idea,
-    Report,
-    Source,
-    Citation,
-    Agent,
-    Session,
+#[derive(Debug, Clone, Copy)]
+pub struct EntityKind(&'static RecordKind);
+
+impl PartialEq for EntityKind {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
 }
 
+impl Eq for EntityKind {}
+
 serialize_by_name!(ItemKind);
+
+/// The kinds with a title, a priority and an assignee, which boards show. Parents come first.
+pub const PLANNED: &[ItemKind] = &[ItemKind::Epic, ItemKind::UserStory, ItemKind::Requirement];
 
 /// The origin of a record's ID, which also decides how much of a damaged file is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +67,16 @@ pub struct RecordKind {
     pub toolset: Toolset,
     pub create_tool: &'static str,
     pub update_tool: &'static str,
+    /// Title and description of the tools of an item's kind: the one that creates, and the one that
+    /// updates.
+    pub tool_texts: [[&'static str; 2]; 2],
+}
+
+impl RecordKind {
+    /// The name in commands.
+    pub fn short_name(&self) -> &'static str {
+        self.synonyms.first().unwrap_or(&self.name)
+    }
 }
 
 const ITEM: RecordKind = RecordKind {
@@ -81,6 +93,7 @@ const ITEM: RecordKind = RecordKind {
     toolset: Toolset::Backlog,
     create_tool: "",
     update_tool: "",
+    tool_texts: [[""; 2]; 2],
 };
 
 const fn entity(
@@ -103,7 +116,7 @@ const fn entity(
     }
 }
 
-/// All kinds: those of [`ItemKind::ALL`], then those of [`EntityKind::ALL`].
+/// The built-in kinds: those of [`ItemKind::ALL`], then those of entities.
 pub static KINDS: [RecordKind; 12] = [
     RecordKind {
         name: "epic",
@@ -115,6 +128,14 @@ pub static KINDS: [RecordKind; 12] = [
         statuses: &Status::WORK_STATUSES,
         create_tool: "create_epic",
         update_tool: "update_epic",
+        tool_texts: [
+            [
+                "Add an epic",
+                "Creates an epic: a large goal that groups user stories. With its items: \
+                 apply_changes.",
+            ],
+            ["Change an epic", "Sets only the given fields of an epic, such as its status."],
+        ],
         ..ITEM
     },
     RecordKind {
@@ -129,6 +150,17 @@ pub static KINDS: [RecordKind; 12] = [
         statuses: &Status::WORK_STATUSES,
         create_tool: "create_user_story",
         update_tool: "update_user_story",
+        tool_texts: [
+            [
+                "Add a user story",
+                "Creates a user story of an epic: a user's need and its reason. Several: \
+                 apply_changes.",
+            ],
+            [
+                "Change a user story",
+                "Sets only the given fields of a user story, such as status or assignee.",
+            ],
+        ],
         ..ITEM
     },
     RecordKind {
@@ -141,19 +173,41 @@ pub static KINDS: [RecordKind; 12] = [
         statuses: &Status::REQUIREMENT_STATUSES,
         create_tool: "create_requirement",
         update_tool: "update_requirement",
+        tool_texts: [
+            [
+                "Add a requirement to a story",
+                "Creates a requirement of a user story: one thing that the product must do or be. \
+                 Several: apply_changes.",
+            ],
+            [
+                "Change a requirement",
+                "Sets only the given fields of a requirement, such as its status.",
+            ],
+        ],
         ..ITEM
     },
     RecordKind {
         name: "acceptance_criteria",
         noun: "Acceptance criteria",
         words: ["acceptance criterion", "acceptance criteria"],
-        synonyms: &["acceptance", "acceptance-criteria", "criterion"],
+        synonyms: &["criterion", "acceptance", "acceptance-criteria"],
         prefixes: &["AC"],
         folder: "criteria",
         parent: Some(ItemKind::UserStory),
         statuses: &Status::CRITERIA_STATUSES,
         create_tool: "create_acceptance_criteria",
         update_tool: "update_acceptance_criteria",
+        tool_texts: [
+            [
+                "Add an acceptance criterion",
+                "Creates an acceptance criterion of a user story: one testable condition, such as \
+                 Given-When-Then.",
+            ],
+            [
+                "Change an acceptance criterion",
+                "Sets only the given fields of an acceptance criterion, such as its status.",
+            ],
+        ],
         ..ITEM
     },
     entity("decision", "Decision", "decisions", &["dec"]),
@@ -166,9 +220,26 @@ pub static KINDS: [RecordKind; 12] = [
     entity("session", "Session", "sessions", &["ses"]),
 ];
 
+/// A kind that a test adds.
+#[cfg(any(test, feature = "test-doubles"))]
+pub static ADDED_KIND: std::sync::OnceLock<RecordKind> = std::sync::OnceLock::new();
+
+/// All kinds, in the order of [`KINDS`].
+pub fn all_kinds() -> impl Iterator<Item = &'static RecordKind> {
+    #[cfg(any(test, feature = "test-doubles"))]
+    let added = ADDED_KIND.get();
+    #[cfg(not(any(test, feature = "test-doubles")))]
+    let added = None;
+    KINDS.iter().chain(added)
+}
+
+fn entity_rows() -> impl Iterator<Item = &'static RecordKind> {
+    all_kinds().skip(ItemKind::ALL.len())
+}
+
 /// Finds a kind by its name, a plural, the prefix of its IDs or a synonym, in any spelling.
 pub fn find_kind(word: &str) -> Option<&'static RecordKind> {
-    KINDS.iter().find(|kind| {
+    all_kinds().find(|kind| {
         let names = [kind.name, kind.folder].into_iter().chain(kind.words);
         let mut names = names.chain(kind.synonyms.iter().chain(kind.prefixes).copied());
         names.any(|name| find_by_name(&[name], |name| name, word).is_some())
@@ -218,6 +289,11 @@ impl ItemKind {
         self.row().statuses
     }
 
+    /// True for the kinds with a title, a priority and an assignee, which boards show.
+    pub fn is_planned(self) -> bool {
+        PLANNED.contains(&self)
+    }
+
     /// True if a project may list other statuses.
     pub fn has_custom_statuses(self) -> bool {
         self.statuses() == Status::WORK_STATUSES
@@ -225,20 +301,17 @@ impl ItemKind {
 }
 
 impl EntityKind {
-    pub const ALL: [Self; 8] = [
-        Self::Decision,
-        Self::Issue,
-        Self::Idea,
-        Self::Report,
-        Self::Source,
-        Self::Citation,
-        Self::Agent,
-        Self::Session,
-    ];
+    pub fn all() -> Vec<Self> {
+        entity_rows().map(Self).collect()
+    }
 
-    /// The row of the kind.
+    /// The row of any kind of entity: all have the same fields and tools.
+    pub fn any_row() -> &'static RecordKind {
+        &KINDS[ItemKind::ALL.len()]
+    }
+
     pub fn row(self) -> &'static RecordKind {
-        &KINDS[ItemKind::ALL.len() + self as usize]
+        self.0
     }
 
     pub fn name(self) -> &'static str {
@@ -247,8 +320,7 @@ impl EntityKind {
 
     /// Parses a name, a plural or the prefix of an ID, in any case.
     pub fn parse(text: &str) -> Option<Self> {
-        let found = find_kind(text)?;
-        Self::ALL.into_iter().find(|kind| kind.name() == found.name)
+        find_kind(text).filter(|kind| kind.id_source == IdSource::FrontMatter).map(Self)
     }
 
     /// The ID with these hexadecimal digits, such as `dec-1d2c8f`.
@@ -264,12 +336,12 @@ impl EntityKind {
 
 /// The entity kind whose IDs have this prefix.
 pub(crate) fn kind_of_prefix(prefix: &str) -> Option<&'static RecordKind> {
-    KINDS[ItemKind::ALL.len()..].iter().find(|kind| kind.prefixes.contains(&prefix))
+    entity_rows().find(|kind| kind.prefixes.contains(&prefix))
 }
 
 /// The entity kind whose files are in this folder.
 pub(crate) fn kind_of_folder(folder: &str) -> Option<&'static RecordKind> {
-    KINDS[ItemKind::ALL.len()..].iter().find(|kind| kind.folder == folder)
+    entity_rows().find(|kind| kind.folder == folder)
 }
 
 /// True for the form of an entity's ID, such as `dec-1d2c8f`.
@@ -294,8 +366,11 @@ mod tests {
                 assert_eq!(child.parent(), Some(kind), "{child:?}");
             }
         }
-        for kind in EntityKind::ALL {
-            assert_eq!(format!("{kind:?}").to_lowercase(), kind.name());
+        for kind in EntityKind::all() {
+            assert_eq!(
+                (kind.row().words[0], EntityKind::parse(kind.name())),
+                (kind.name(), Some(kind))
+            );
         }
         for (word, name) in [
             ("US", "user_story"),

@@ -252,7 +252,7 @@ impl<'a> RecordParser<'a> {
             return one_line(&title);
         }
         // Acceptance criteria have no title of their own.
-        if kind != ItemKind::AcceptanceCriteria {
+        if kind.is_planned() {
             let message = "`title` is missing; add one to the front matter";
             self.report(None, message.to_owned());
         }

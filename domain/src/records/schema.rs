@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use super::custom_field::CustomField;
 use super::fields::{FieldType, RecordField, value_fields};
-use super::kinds::KINDS;
+use super::kinds::all_kinds;
 use super::tombstone::RecordRef;
-use super::values::{CustomValues, value_key};
+use super::values::value_key;
 use crate::backlog::{ItemKind, ItemMeta, Priority, Status};
 use crate::bounded_types::{named_enum, truncate_echo};
 use crate::diagnostic::Diagnostic;
 use crate::document::{Document, DocumentMeta};
-use crate::knowledge::{Entity, EntityLink};
+use crate::knowledge::EntityLink;
 
 /// Maximum number of custom fields of a project.
 pub const MAX_CUSTOM_FIELDS: usize = 40;
@@ -150,11 +150,6 @@ impl RecordSchema {
         self.fields.iter().filter(move |field| field.has_kind(kind.name(), false))
     }
 
-    /// The fields of a kind of entity.
-    pub fn entity_fields(&self, kind: &str) -> impl Iterator<Item = &CustomField> {
-        self.fields.iter().filter(move |field| field.has_kind(kind, true))
-    }
-
     /// The statuses that items of a kind can get, in the order of work.
     pub fn statuses(&self, kind: ItemKind) -> Vec<Status> {
         match self.statuses.get(kind.name()) {
@@ -242,11 +237,7 @@ impl RecordSchema {
 
     /// The first key of an item or entity whose value does not fit the schema, and why.
     pub fn first_problem(&self, meta: &DocumentMeta) -> Option<String> {
-        let problems = match (&meta.item, &meta.entity) {
-            (Some(item), _) => self.item_problems(item),
-            (None, Some(entity)) => self.entity_problems(entity),
-            (None, None) => return None,
-        };
+        let problems = self.problems(RecordRef::of_meta(meta)?);
         problems.into_iter().next().map(|(_, problem)| problem)
     }
 
@@ -261,7 +252,7 @@ impl RecordSchema {
             return Ok(field);
         }
         let mut fields = self.fields.iter().filter(|field| field.has_kind(kind, is_entity));
-        let row = KINDS.iter().find(|row| row.name == kind);
+        let row = all_kinds().find(|row| row.name == kind);
         let kind = row.map_or("entities of this kind", |row| row.words[1]);
         let Some(first) = fields.next() else {
             return Err(format!("{kind} have no custom fields in this project; omit it"));
@@ -314,42 +305,31 @@ impl RecordSchema {
         open.map(|(name, _)| &**name)
     }
 
-    /// The keys of an item whose values do not fit the schema, and why.
-    pub fn item_problems(&self, item: &ItemMeta) -> Vec<(&str, String)> {
-        let mut problems = Self::value_problems(self.item_fields(item.kind), &item.custom);
-        if let Some(status) = item.status
-            && !item.kind.statuses().contains(&status)
-            && let statuses = self.statuses(item.kind)
-            && !statuses.contains(&status)
-        {
-            let names: Vec<&str> = statuses.iter().map(Status::name).collect();
-            problems.push(status_problem(status.name(), &names));
+    /// The keys of an item or entity whose values do not fit the schema, and why.
+    pub fn problems<'a>(&self, record: impl Into<RecordRef<'a>>) -> Vec<(&str, String)> {
+        let record = record.into();
+        let (kind, is_entity) = record.kind();
+        let mut problems = Vec::new();
+        for field in self.fields_of_kind(kind, is_entity) {
+            let problem = field.problem(record.custom().get(&field.name));
+            problems.extend(problem.map(|problem| (&*field.name, problem)));
         }
-        problems
-    }
-
-    /// The keys of an entity whose values do not fit the schema, and why.
-    pub fn entity_problems(&self, entity: &Entity) -> Vec<(&str, String)> {
-        let mut problems =
-            Self::value_problems(self.fields_of_kind(&entity.kind, true), &entity.custom);
-        if let (Some(status), Some(statuses)) = (&entity.status, self.entity_statuses(&entity.kind))
-        {
-            let names: Vec<&str> = statuses.iter().map(|(name, _)| name.as_str()).collect();
-            if !names.iter().any(|name| value_key(name) == value_key(status)) {
-                problems.push(status_problem(status, &names));
+        let status = match record {
+            RecordRef::Item(ItemMeta { kind, status, .. }) => {
+                status.as_ref().filter(|one| !kind.statuses().contains(one)).map(Status::name)
             }
+            RecordRef::Entity(entity) => entity.status.as_deref(),
+        };
+        let Some(status) = status else { return problems };
+        let statuses = self.statuses_of(kind);
+        let names: Vec<&str> = statuses.iter().map(|(name, _)| &**name).collect();
+        let is_same =
+            |name: &&str| *name == status || is_entity && value_key(name) == value_key(status);
+        if !names.is_empty() && !names.iter().any(is_same) {
+            let (status, names) = (truncate_echo(status), names.join(", "));
+            problems.push(("status", format!("status {status:?} is invalid; use one of {names}")));
         }
         problems
-    }
-
-    fn value_problems<'s>(
-        fields: impl Iterator<Item = &'s CustomField>,
-        values: &CustomValues,
-    ) -> Vec<(&'s str, String)> {
-        let problem = |field: &'s CustomField| {
-            Some((field.name.as_str(), field.problem(values.get(&field.name))?))
-        };
-        fields.filter_map(problem).collect()
     }
 }
 
@@ -364,9 +344,4 @@ fn find_named<'v, T>(
         let names: Vec<&str> = values.iter().map(name_of).collect();
         format!("{:?} is not one of {}", truncate_echo(given), names.join(", "))
     })
-}
-
-fn status_problem(status: &str, names: &[&str]) -> (&'static str, String) {
-    let status = truncate_echo(status);
-    ("status", format!("status {status:?} is invalid; use one of {}", names.join(", ")))
 }

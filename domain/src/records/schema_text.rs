@@ -482,7 +482,7 @@ order = ["proposed", "Trial", "accepted"]
             schema.item_fields(ItemKind::Requirement).map(|field| &*field.name).collect();
         assert_eq!(names, ["risk", "effort_days"]);
         assert_eq!(schema.item_fields(ItemKind::UserStory).count(), 1);
-        assert_eq!(schema.entity_fields("decision").count(), 1);
+        assert_eq!(schema.own_fields().filter(|field| field.has_kind("decision", true)).count(), 1);
         assert_eq!(schema.field("effort_days").unwrap().label, "Effort days");
         let statuses = schema.statuses(ItemKind::UserStory);
         let statuses: Vec<&str> = statuses.iter().map(Status::name).collect();

@@ -1,6 +1,5 @@
 //! Tombstones of items and entities, and the erasure of the text that they keep.
 
-use super::kinds::ItemKind;
 use super::values::CustomValues;
 use crate::backlog::{Deletion, ItemMeta};
 use crate::document::DocumentMeta;
@@ -62,8 +61,7 @@ pub fn tombstone_text<'a>(
     let set = |key, text: &str| KeyEdit { key, value: Some(text.into()) };
     let (mut identity, by_key) = match record.into() {
         RecordRef::Item(item) => {
-            let has_title = item.kind != ItemKind::AcceptanceCriteria;
-            let title = has_title.then(|| set("title", &item.title));
+            let title = item.kind.is_planned().then(|| set("title", &item.title));
             let uid = item.uid.as_deref().map(|uid| set("uid", uid));
             (title.into_iter().chain(uid).collect(), "deleted_username")
         }

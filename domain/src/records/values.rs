@@ -26,9 +26,6 @@ const MAX_LISTED_VALUES: usize = 100;
 /// Maximum length of the key of a value, in bytes.
 const MAX_KEY_BYTES: usize = 64;
 
-/// The day by which users review an entity: a key of its file.
-pub const REVIEW_BY: &str = "review_by";
-
 /// Names that no custom field can have, besides those of the built-in fields: other arguments,
 /// keys, answers, orders and columns.
 const OTHER_NAMES: [&str; 17] = [

@@ -1,7 +1,7 @@
 //! Parent matches: the words of a parent are evidence for its children, which rarely repeat them.
 
-use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::DocumentKind;
+use reqlore_domain::records::kinds::PLANNED;
 use reqlore_domain::search::SearchFacet;
 use tantivy::DocAddress;
 
@@ -10,8 +10,6 @@ use super::schema::{document_kind_value, facet_value};
 use super::searcher::{LexicalSearcher, to_usize};
 use crate::rank_fusion::{ScoredItem, sort_best};
 
-/// Kinds with children, parents before their children.
-const PARENT_KINDS: [ItemKind; 3] = [ItemKind::Epic, ItemKind::UserStory, ItemKind::Requirement];
 /// The best parents of each kind, whose children gain.
 const MAX_PARENTS: usize = 8;
 /// The share of a parent's evidence that its children gain.
@@ -23,8 +21,8 @@ pub(crate) fn add_parent_matches(
     searcher: &LexicalSearcher,
     matches: &mut [Vec<LexicalMatch>],
 ) -> tantivy::Result<()> {
-    for kind in PARENT_KINDS {
-        let kind = searcher.fields.filter_term(&document_kind_value(DocumentKind::Item(kind)));
+    for kind in PLANNED {
+        let kind = searcher.fields.filter_term(&document_kind_value(DocumentKind::Item(*kind)));
         let mut parents = Vec::new();
         for item in searcher.live_records(&kind)? {
             let score = match_of(matches, item).score;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::Router;
-use axum::response::{Redirect, Response};
+use axum::response::Redirect;
 use axum::routing::get;
 use reqlore_domain::audit_log::{AuditEvent, AuditRow};
 use reqlore_domain::backlog::Reference;
@@ -17,7 +17,7 @@ use crate::config::WebConfig;
 use crate::csrf::PostedForm;
 use crate::form_fields::{FormFields, encode_component};
 use crate::page::{PageFrame, PageSection, render};
-use crate::page_error::PageError;
+use crate::page_error::{PageError, PageResult};
 use crate::session::PageSession;
 
 const PAGE_ROWS: usize = 50;
@@ -88,11 +88,11 @@ fn target_page(name: &str) -> (&str, Option<String>) {
     (reference.unwrap_or(id), page)
 }
 
-async fn show_activity(session: PageSession) -> Result<Response, PageError> {
+async fn show_activity(session: PageSession) -> PageResult {
     activity_page(&session, None).await
 }
 
-async fn verify_log(PostedForm { session, .. }: PostedForm) -> Result<Response, PageError> {
+async fn verify_log(PostedForm { session, .. }: PostedForm) -> PageResult {
     let (admin, request) = session.administration().await?;
     let verified = admin.verify_audit(request).await?;
     activity_page(&session, Some(verified)).await
@@ -103,10 +103,7 @@ async fn redirect_to_activity(session: PageSession) -> Result<Redirect, PageErro
     Ok(Redirect::to(&session.url("activity")))
 }
 
-async fn activity_page(
-    session: &PageSession,
-    verified: Option<AuditState>,
-) -> Result<Response, PageError> {
+async fn activity_page(session: &PageSession, verified: Option<AuditState>) -> PageResult {
     let (admin, request) = session.own_administration()?;
     let query = &session.query;
     let owned = |name| query.filled(name).map(str::to_owned);

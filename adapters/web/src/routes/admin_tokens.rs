@@ -5,7 +5,7 @@ use std::sync::Arc;
 use askama::Template;
 use axum::Router;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Redirect};
 use axum::routing::get;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Token, TokenId, UserName};
@@ -16,7 +16,7 @@ use crate::config::WebConfig;
 use crate::csrf::PostedForm;
 use crate::form_fields::FormFields;
 use crate::page::{PageFrame, PageSection, render};
-use crate::page_error::{PageError, error_status, public_message};
+use crate::page_error::{PageError, PageResult, error_status, public_message};
 use crate::session::PageSession;
 
 const DEFAULT_LIFETIME: &str = "90d";
@@ -60,7 +60,7 @@ impl FormOutcome<'_> {
     }
 }
 
-async fn show_tokens(session: PageSession) -> Result<Response, PageError> {
+async fn show_tokens(session: PageSession) -> PageResult {
     tokens_page(&session, FormOutcome::default()).await
 }
 
@@ -74,10 +74,7 @@ async fn authorize(
     session.own_administration()
 }
 
-async fn tokens_page(
-    session: &PageSession,
-    outcome: FormOutcome<'_>,
-) -> Result<Response, PageError> {
+async fn tokens_page(session: &PageSession, outcome: FormOutcome<'_>) -> PageResult {
     let (admin, request) = authorize(session).await?;
     let is_own = !session.is_administrator();
     let mut users = vec![session.caller.name.to_string()];
@@ -99,7 +96,7 @@ async fn tokens_page(
     render(&TokensPage { frame, tokens, total, shows_all, users, scopes, is_own, outcome })
 }
 
-async fn change_tokens(PostedForm { session, fields }: PostedForm) -> Result<Response, PageError> {
+async fn change_tokens(PostedForm { session, fields }: PostedForm) -> PageResult {
     let (admin, request) = authorize(&session).await?;
     let mut outcome = FormOutcome::default();
     let mut status = StatusCode::OK;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::Router;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Redirect};
 use axum::routing::get;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{User, UserName, UserRole};
@@ -14,7 +14,7 @@ use crate::config::WebConfig;
 use crate::csrf::PostedForm;
 use crate::form_fields::FormFields;
 use crate::page::{PageFrame, PageSection, render};
-use crate::page_error::{PageError, error_status, public_message};
+use crate::page_error::{PageResult, error_status, public_message};
 use crate::session::PageSession;
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
@@ -32,18 +32,18 @@ struct UsersPage<'a> {
     name: &'a str,
 }
 
-async fn show_users(session: PageSession) -> Result<Response, PageError> {
+async fn show_users(session: PageSession) -> PageResult {
     users_page(&session, "", "").await
 }
 
-async fn users_page(session: &PageSession, error: &str, name: &str) -> Result<Response, PageError> {
+async fn users_page(session: &PageSession, error: &str, name: &str) -> PageResult {
     let (admin, request) = session.administration().await?;
     let users = admin.users(request).await?;
     let frame = PageFrame::new(session, PageSection::Users, "Users");
     render(&UsersPage { frame, users, roles: UserRole::ALL, error, name })
 }
 
-async fn change_users(PostedForm { session, fields }: PostedForm) -> Result<Response, PageError> {
+async fn change_users(PostedForm { session, fields }: PostedForm) -> PageResult {
     let (admin, request) = session.administration().await?;
     match apply_form(&*admin, request, &fields).await {
         Ok(()) => Ok(Redirect::to(&session.url("admin/users")).into_response()),

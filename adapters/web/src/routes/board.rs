@@ -6,7 +6,7 @@ use std::sync::Arc;
 use askama::Template;
 use axum::Router;
 use axum::http::HeaderMap;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Redirect};
 use axum::routing::get;
 use reqlore_domain::backlog::{ItemKind, Reference, Status};
 use reqlore_domain::error::{Error, ErrorKind, Result};
@@ -18,9 +18,9 @@ use serde_json::{Map, Value, json};
 use crate::config::WebConfig;
 use crate::csrf::PostedForm;
 use crate::form_fields::{FormFields, accepts_json};
-use crate::item_lists::{BOARD_KINDS, FirstItem, ItemFilters};
+use crate::item_lists::{FirstItem, ItemFilters};
 use crate::page::{PageFrame, PageSection, render};
-use crate::page_error::{PageError, error_status, public_message};
+use crate::page_error::{PageResult, error_status, public_message};
 use crate::routes::undo::{change_text, with_notice};
 use crate::session::{PageSession, local_target};
 
@@ -41,7 +41,6 @@ pub(super) fn routes() -> Router<Arc<WebConfig>> {
 struct BoardPage {
     frame: PageFrame,
     filters: ItemFilters,
-    kinds: [ItemKind; 3],
     columns: Vec<BoardColumn>,
     total: u64,
     /// The item to create first; `None` if the board has items.
@@ -56,7 +55,7 @@ struct BoardColumn {
     more: String,
 }
 
-async fn show_board(session: PageSession) -> Result<Response, PageError> {
+async fn show_board(session: PageSession) -> PageResult {
     let session = session.with_schema().await?;
     let mut filters = ItemFilters::parse(&session).await?;
     let (mut columns, mut total) = read_columns(&session, &filters).await?;
@@ -72,7 +71,6 @@ async fn show_board(session: PageSession) -> Result<Response, PageError> {
         frame: PageFrame::new(&session, PageSection::Board, "Board")
             .with_creation(filters.creation("")),
         filters,
-        kinds: BOARD_KINDS,
         columns,
         total,
         first,
@@ -132,16 +130,12 @@ struct MovePage<'a> {
 }
 
 /// The menu of a card as a page, for browsers without scripts.
-async fn show_move(session: PageSession) -> Result<Response, PageError> {
+async fn show_move(session: PageSession) -> PageResult {
     let session = session.with_schema().await?;
     move_page(&session, &session.query, "")
 }
 
-fn move_page(
-    session: &PageSession,
-    fields: &FormFields,
-    error: &str,
-) -> Result<Response, PageError> {
+fn move_page(session: &PageSession, fields: &FormFields, error: &str) -> PageResult {
     let item = fields.text("item");
     let kind = item_kind(item)?;
     let board = format!("{}?kind={}", session.url("board"), kind.name());
@@ -157,7 +151,7 @@ fn move_page(
     })
 }
 
-async fn move_item(headers: HeaderMap, form: PostedForm) -> Result<Response, PageError> {
+async fn move_item(headers: HeaderMap, form: PostedForm) -> PageResult {
     let PostedForm { session, fields } = form;
     match update_item(&session, &fields).await {
         Ok((UpdateAnswer { version, notes }, change)) => {

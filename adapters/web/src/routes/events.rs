@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::{Extension, Router};
 use bytes::Bytes;
@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use crate::config::WebConfig;
-use crate::page_error::PageError;
+use crate::page_error::PageResult;
 use crate::session::PageSession;
 
 /// Time between two reads of the change counter of a project with open pages, which hear of a
@@ -44,7 +44,7 @@ pub(super) fn routes() -> Router<Arc<WebConfig>> {
 async fn stream_events(
     Extension(hub): Extension<Arc<EventHub>>,
     session: PageSession,
-) -> Result<Response, PageError> {
+) -> PageResult {
     let revision = session.config.service.resources_changed(&session.caller).await?;
     let changes = hub.subscribe(&session, revision);
     let caller = &session.caller;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use askama::Template;
 use axum::Router;
 use axum::http::HeaderMap;
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use axum::routing::get;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::error::{Error, ErrorKind, Result};
@@ -18,7 +18,7 @@ use crate::config::WebConfig;
 use crate::csrf::PostedForm;
 use crate::form_fields::{FormFields, accepts_json, split_list};
 use crate::page::{PageFrame, PageSection, render};
-use crate::page_error::{PageError, error_status, public_message};
+use crate::page_error::{PageError, PageResult, error_status, public_message};
 use crate::project_schema::ProjectSchema;
 use crate::routes::item::answer::is_part;
 use crate::routes::item::form::{
@@ -89,7 +89,7 @@ pub(crate) fn bulk_changes(schema: &ProjectSchema, kind: &str) -> Vec<(String, S
     changes
 }
 
-async fn show_field(session: PageSession) -> Result<Response, PageError> {
+async fn show_field(session: PageSession) -> PageResult {
     require_write(&session)?;
     let session = session.with_schema().await?;
     match session.query.filled("item") {
@@ -178,7 +178,7 @@ fn common_field(items: &[(&str, &str)], name: &str, session: &PageSession) -> Re
 async fn change_items(
     headers: HeaderMap,
     PostedForm { session, fields: posted }: PostedForm,
-) -> Result<Response, PageError> {
+) -> PageResult {
     let session = session.with_schema().await?;
     let next = local_target(&session.config, posted.text("next"));
     let items = selected_items(&posted)?;

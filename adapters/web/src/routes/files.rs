@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::Path;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use axum::routing::get;
 use reqlore_domain::backlog::Reference;
 use reqlore_domain::document::BACKLOG_FOLDER;
@@ -15,17 +15,14 @@ use reqlore_domain::ports::project_resolver::ProjectResolver;
 
 use crate::config::WebConfig;
 use crate::markdown::ItemUrl;
-use crate::page_error::PageError;
+use crate::page_error::{PageError, PageResult};
 use crate::session::PageSession;
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
     Router::new().route("/p/{project}/files/{*path}", get(show_image))
 }
 
-async fn show_image(
-    session: PageSession,
-    Path((_, path)): Path<(String, String)>,
-) -> Result<Response, PageError> {
+async fn show_image(session: PageSession, Path((_, path)): Path<(String, String)>) -> PageResult {
     let projects = session.config.service.projects().ok_or(PageError::NotFound)?;
     let image = projects.read_image(&session.project, &path).await?.ok_or(PageError::NotFound)?;
     // Live pages load their images again with each change.

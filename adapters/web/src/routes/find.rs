@@ -4,18 +4,17 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::Router;
-use axum::response::Response;
 use axum::routing::get;
-use reqlore_domain::backlog::{ItemKind, Reference};
+use reqlore_domain::backlog::Reference;
 use reqlore_domain::error::{ErrorKind, Result};
-use reqlore_domain::knowledge::EntityKind;
 use reqlore_domain::name_form::fold_name;
 use reqlore_domain::records::answers::search::{SearchAnswer, SearchResult};
+use reqlore_domain::records::kinds::all_kinds;
 use serde_json::json;
 
 use crate::config::WebConfig;
 use crate::page::{PageFrame, PageSection, new_page, render};
-use crate::page_error::PageError;
+use crate::page_error::PageResult;
 use crate::session::PageSession;
 use crate::snippet::{has_words, query_words};
 
@@ -50,7 +49,7 @@ struct PaletteLink {
     url: String,
 }
 
-async fn find(session: PageSession) -> Result<Response, PageError> {
+async fn find(session: PageSession) -> PageResult {
     // As a live refresh, the text of each key press is not recorded.
     session.take_audited();
     let session = session.with_schema().await?;
@@ -78,14 +77,10 @@ fn links(session: &PageSession, frame: &PageFrame) -> Vec<PaletteLink> {
     if frame.creation.is_none() {
         return links;
     }
-    let items = ItemKind::ALL.map(|kind| (kind.name(), kind.row().words[0]));
-    let entities = EntityKind::ALL.map(|kind| (kind.name(), kind.name()));
-    for (tool, kinds) in [("create_epic", &items[..]), ("ixchel_create", &entities[..])] {
-        for (kind, word) in kinds.iter().filter(|_| session.has_tool(tool)) {
-            let (label, url) =
-                (format!("Create {word} …"), frame.url(&new_page([("kind", *kind)])));
-            links.push(PaletteLink { icon: "plus", label, word: "action", url });
-        }
+    for kind in all_kinds().filter(|kind| session.has_tool(kind.create_tool)) {
+        let label = format!("Create {} …", kind.words[0]);
+        let url = frame.url(&new_page([("kind", kind.name)]));
+        links.push(PaletteLink { icon: "plus", label, word: "action", url });
     }
     links
 }
@@ -199,7 +194,7 @@ mod tests {
 
     #[tokio::test]
     async fn palette_lists_pages_and_actions_of_the_caller() {
-        let tools = ["list_items", "create_epic", "suggest_records"];
+        let tools = ["list_items", "create_epic", "create_user_story", "suggest_records"];
         let all = options(&client(&tools), "").await;
         let pages = ["Board", "Tree", "Table", "Create epic …"];
         assert_eq!(all[..4], pages, "{all:?}");

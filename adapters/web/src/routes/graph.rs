@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::Router;
-use axum::response::Response;
 use axum::routing::get;
 use reqlore_domain::error::Error;
 use reqlore_domain::records::answers::details::ItemDetails;
@@ -13,7 +12,7 @@ use serde_json::json;
 use crate::config::WebConfig;
 use crate::form_fields::encode_component;
 use crate::page::{PageFrame, PageSection, render};
-use crate::page_error::{PageError, public_message};
+use crate::page_error::{PageResult, public_message};
 use crate::session::PageSession;
 use crate::svg::graph_walk::{GraphNode, GraphWalk};
 use crate::svg::picture_item::MAX_GRAPH_DEPTH;
@@ -48,7 +47,7 @@ struct EdgeRow {
     to: usize,
 }
 
-async fn show_graph(session: PageSession) -> Result<Response, PageError> {
+async fn show_graph(session: PageSession) -> PageResult {
     let focus = session.query.text("focus").trim().to_owned();
     let relation = session.query.text("relation").trim().to_owned();
     let depth = session.query.text("depth").parse().unwrap_or(DEFAULT_DEPTH);

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use askama::Template;
 use axum::Router;
 use axum::extract::Path;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Redirect};
 use axum::routing::{get, post};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::records::answers::details::{ItemDetails, ItemView};
@@ -29,7 +29,7 @@ use crate::config::WebConfig;
 use crate::form_fields::encode_component;
 use crate::markdown::{TextContext, render_markdown};
 use crate::page::{PageFrame, render};
-use crate::page_error::PageError;
+use crate::page_error::{PageError, PageResult};
 use crate::session::PageSession;
 use answer::{LinkGroup, hidden_links, is_part, link_groups, short_version};
 use frame::{ItemHeader, ItemTab, ParentItem, item_frame, item_text, read_item};
@@ -110,8 +110,7 @@ impl ItemPage {
 
     /// True for an item or entity with an assignee or tags that the reader may edit.
     fn is_planned(&self) -> bool {
-        let is_criterion = self.item.item_kind() == Some(ItemKind::AcceptanceCriteria);
-        self.header.is_editable && !is_criterion
+        self.header.is_editable && self.item.item_kind().is_none_or(ItemKind::is_planned)
     }
 
     /// A field without a value is shown to be edited.
@@ -130,10 +129,7 @@ pub(crate) fn relation_words(relation: &str) -> String {
     relation.replace('_', " ")
 }
 
-async fn show_item(
-    session: PageSession,
-    Path((_, id)): Path<(String, String)>,
-) -> Result<Response, PageError> {
+async fn show_item(session: PageSession, Path((_, id)): Path<(String, String)>) -> PageResult {
     let session = session.with_schema().await?;
     let (answer, parents) = match read_item(&session, &id).await {
         Err(PageError::NotFound) => return history::show_deleted(&session, id).await,
@@ -187,10 +183,7 @@ struct RawPage {
     text: String,
 }
 
-async fn show_raw(
-    session: PageSession,
-    Path((_, id)): Path<(String, String)>,
-) -> Result<Response, PageError> {
+async fn show_raw(session: PageSession, Path((_, id)): Path<(String, String)>) -> PageResult {
     let (answer, parents) = read_item(&session, &id).await?;
     let text = history::read_text(&session, &id, answer.item.version()).await?;
     let frame = item_frame(&session, &answer.item);

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::Router;
-use axum::response::Response;
 use axum::routing::get;
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::knowledge::EntityKind;
@@ -15,7 +14,7 @@ use serde_json::json;
 
 use crate::config::WebConfig;
 use crate::page::{PageFrame, PageSection, new_page, render};
-use crate::page_error::PageError;
+use crate::page_error::PageResult;
 use crate::session::PageSession;
 
 const PAGE_LIMIT: usize = 100;
@@ -30,7 +29,7 @@ pub(super) fn routes() -> Router<Arc<WebConfig>> {
 #[template(path = "knowledge.html")]
 struct KnowledgePage {
     frame: PageFrame,
-    kinds: [EntityKind; 8],
+    kinds: Vec<EntityKind>,
     kind: String,
     tag: String,
     text: String,
@@ -40,7 +39,7 @@ struct KnowledgePage {
     next: String,
 }
 
-async fn list_entities(session: PageSession) -> Result<Response, PageError> {
+async fn list_entities(session: PageSession) -> PageResult {
     let session = session.with_schema().await?;
     let query = &session.query;
     let kind = query.filled("kind");
@@ -61,7 +60,7 @@ async fn list_entities(session: PageSession) -> Result<Response, PageError> {
     }
     render(&KnowledgePage {
         frame,
-        kinds: EntityKind::ALL,
+        kinds: EntityKind::all(),
         kind: kind.unwrap_or_default().to_owned(),
         tag: query.text("tag").to_owned(),
         text: query.text("q").to_owned(),
@@ -96,7 +95,7 @@ struct DocsetItem {
     error: Option<String>,
 }
 
-async fn list_docsets(session: PageSession) -> Result<Response, PageError> {
+async fn list_docsets(session: PageSession) -> PageResult {
     let answer = match session.call_tool("list_docsets", json!({})).await {
         Ok(answer) => answer,
         // A project without a configuration has no docsets.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::Router;
-use axum::response::Response;
 use axum::routing::get;
 use reqlore_domain::backlog::reference::ParsedReference;
 use reqlore_domain::backlog::{ItemKind, Reference};
@@ -20,7 +19,7 @@ use serde_json::json;
 use crate::config::WebConfig;
 use crate::form_fields::join_list;
 use crate::page::render;
-use crate::page_error::PageError;
+use crate::page_error::PageResult;
 use crate::routes::find::is_named;
 use crate::session::PageSession;
 
@@ -56,7 +55,7 @@ impl Choice {
 }
 
 /// The values that a text begins, for a field of this kind: `user`, `tag`, `any` or that of items.
-async fn suggest_values(session: PageSession) -> Result<Response, PageError> {
+async fn suggest_values(session: PageSession) -> PageResult {
     // As a live refresh, the text of each key press is not recorded.
     session.take_audited();
     let text = session.query.filled("q").unwrap_or_default();

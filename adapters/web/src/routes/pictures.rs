@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::Router;
-use axum::response::Response;
 use axum::routing::get;
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::config::WebConfig;
 use crate::page::{PageFrame, PageSection, render};
-use crate::page_error::PageError;
+use crate::page_error::PageResult;
 use crate::session::PageSession;
 use crate::svg::picture_item::{MAX_NODES, PictureItem};
 use crate::svg::{PictureStyle, draw_progress, draw_tree};
@@ -36,7 +35,7 @@ struct PictureItems {
     total: usize,
 }
 
-async fn show_pictures(session: PageSession) -> Result<Response, PageError> {
+async fn show_pictures(session: PageSession) -> PageResult {
     let session = session.with_schema().await?;
     let frame = PageFrame::new(&session, PageSection::Tree, "Pictures");
     let (mut lists, mut has_more) = (Vec::new(), false);

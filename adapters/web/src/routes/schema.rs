@@ -7,7 +7,7 @@ use std::sync::Arc;
 use askama::Template;
 use axum::Router;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Redirect};
 use axum::routing::get;
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::ErrorKind;
@@ -20,7 +20,7 @@ use crate::config::WebConfig;
 use crate::csrf::PostedForm;
 use crate::form_fields::FormFields;
 use crate::page::{PageFrame, PageSection, render};
-use crate::page_error::{PageError, public_message};
+use crate::page_error::{PageResult, public_message};
 use crate::routes::undo::with_notice;
 use crate::session::{PageSession, local_target};
 
@@ -61,12 +61,12 @@ impl SchemaPage {
     }
 }
 
-async fn show_schema(session: PageSession) -> Result<Response, PageError> {
+async fn show_schema(session: PageSession) -> PageResult {
     render(&SchemaPage::new(&session.with_schema().await?))
 }
 
 /// Saves the text, or adds a field, a status or a view to the stored one.
-async fn change_schema(PostedForm { session, fields }: PostedForm) -> Result<Response, PageError> {
+async fn change_schema(PostedForm { session, fields }: PostedForm) -> PageResult {
     let session = session.with_schema().await?;
     let mut version = session.schema.answer.version.as_str();
     let edited = match fields.text("action") {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::Router;
-use axum::response::Response;
 use axum::routing::get;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::records::answers::search::{SearchAnswer, SearchResult};
@@ -13,7 +12,7 @@ use serde_json::json;
 use crate::config::WebConfig;
 use crate::form_fields::encode_component;
 use crate::page::{PageFrame, PageSection, render};
-use crate::page_error::PageError;
+use crate::page_error::PageResult;
 use crate::session::PageSession;
 use crate::snippet::{plain_text, query_words};
 
@@ -71,7 +70,7 @@ pub(super) fn hit_page(hit: &SearchResult, frame: &PageFrame) -> String {
     }
 }
 
-async fn show_search(session: PageSession) -> Result<Response, PageError> {
+async fn show_search(session: PageSession) -> PageResult {
     let session = session.with_schema().await?;
     let text = session.query.filled("q").unwrap_or_default();
     let mut answer = SearchAnswer::default();

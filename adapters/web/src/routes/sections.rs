@@ -6,7 +6,7 @@ use askama::Template;
 use axum::Router;
 use axum::extract::Path;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Redirect};
 use axum::routing::{get, post};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::records::answers::details::ItemDetails;
@@ -21,7 +21,7 @@ use crate::csrf::PostedForm;
 use crate::form_fields::encode_component;
 use crate::markdown::{TextContext, render_markdown};
 use crate::page::{PageFrame, PageSection, render};
-use crate::page_error::{PageError, public_message};
+use crate::page_error::{PageError, PageResult, public_message};
 use crate::routes::item::frame::item_text;
 use crate::routes::undo::with_notice;
 use crate::session::PageSession;
@@ -54,7 +54,7 @@ struct ListedSection {
 /// More sections than people read in a list.
 const MAX_COUNTED: usize = 100;
 
-async fn list_sections(session: PageSession) -> Result<Response, PageError> {
+async fn list_sections(session: PageSession) -> PageResult {
     let typed = session.query.filled("new").unwrap_or_default();
     let mut error = String::new();
     if !typed.is_empty() {
@@ -270,10 +270,7 @@ impl SectionPage {
     }
 }
 
-async fn show_section(
-    session: PageSession,
-    Path((_, key)): Path<(String, String)>,
-) -> Result<Response, PageError> {
+async fn show_section(session: PageSession, Path((_, key)): Path<(String, String)>) -> PageResult {
     let page = SectionPage::read(&session, key).await?;
     if page.title.is_empty() {
         return Err(PageError::NotFound);
@@ -305,10 +302,7 @@ fn form_fields(is_stored: bool) -> [FormField; 2] {
     [index, text]
 }
 
-async fn show_form(
-    session: PageSession,
-    Path((_, key)): Path<(String, String)>,
-) -> Result<Response, PageError> {
+async fn show_form(session: PageSession, Path((_, key)): Path<(String, String)>) -> PageResult {
     if !session.can_write() {
         return Err(PageError::NotFound);
     }
@@ -332,7 +326,7 @@ fn check_new_key(key: &str) -> Result<(), String> {
 async fn save(
     Path((_, key)): Path<(String, String)>,
     PostedForm { session, fields }: PostedForm,
-) -> Result<Response, PageError> {
+) -> PageResult {
     let mut posted = form_fields(true);
     for field in &mut posted {
         field.read(&fields);
@@ -397,7 +391,7 @@ fn form_error_status(error: Error) -> Result<(StatusCode, Error), PageError> {
 async fn move_rule(
     Path((_, key)): Path<(String, String)>,
     PostedForm { session, fields }: PostedForm,
-) -> Result<Response, PageError> {
+) -> PageResult {
     let (from, to) = (fields.text("index"), fields.text("to"));
     let mut page = SectionPage::read(&session, key).await?;
     let section = Section::parse(&page.source);

@@ -6,7 +6,7 @@ use askama::Template;
 use axum::extract::{FromRequest, Path, RawForm, Request, State};
 use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Redirect};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use reqlore_domain::error::{Error, ErrorKind};
@@ -18,7 +18,7 @@ use crate::config::WebConfig;
 use crate::csrf::PostedForm;
 use crate::form_fields::FormFields;
 use crate::page::{PageFrame, render};
-use crate::page_error::PageError;
+use crate::page_error::{PageError, PageResult};
 use crate::session::{PageSession, local_target, request_origin, session_cookie, theme_choice};
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
@@ -37,20 +37,14 @@ struct SignInPage<'a> {
     has_link: bool,
 }
 
-async fn show_form(
-    State(config): State<Arc<WebConfig>>,
-    request: Request,
-) -> Result<Response, PageError> {
+async fn show_form(State(config): State<Arc<WebConfig>>, request: Request) -> PageResult {
     let query = FormFields::parse(request.uri().query().unwrap_or_default().as_bytes());
     let frame = PageFrame::anonymous(&config, theme_choice(request.headers()), "Sign in");
     let next = local_target(&config, query.text("next"));
     render(&SignInPage { frame, next, error: "", has_link: config.has_link })
 }
 
-async fn sign_in(
-    State(config): State<Arc<WebConfig>>,
-    request: Request,
-) -> Result<Response, PageError> {
+async fn sign_in(State(config): State<Arc<WebConfig>>, request: Request) -> PageResult {
     let (parts, body) = request.into_parts();
     let (correlation_id, address) = request_origin(&parts);
     let headers = parts.headers.clone();
@@ -90,7 +84,7 @@ async fn follow_link(
     State(config): State<Arc<WebConfig>>,
     Path(secret): Path<String>,
     request: Request,
-) -> Result<Response, PageError> {
+) -> PageResult {
     if !config.has_link {
         return Err(PageError::NotFound);
     }
@@ -124,10 +118,7 @@ fn sign_in_url(config: &WebConfig) -> String {
     format!("{}{}", config.base_path, SIGN_IN_PATH.trim_start_matches('/'))
 }
 
-async fn sign_out(
-    headers: HeaderMap,
-    PostedForm { session, .. }: PostedForm,
-) -> Result<Response, PageError> {
+async fn sign_out(headers: HeaderMap, PostedForm { session, .. }: PostedForm) -> PageResult {
     session.config.sessions.sign_out(session.credentials()).await?;
     let cookie = session_cookie(&session.config, &headers, "");
     Ok(([(SET_COOKIE, cookie)], Redirect::to(&sign_in_url(&session.config))).into_response())

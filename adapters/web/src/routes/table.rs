@@ -5,9 +5,8 @@ use std::sync::Arc;
 use askama::Template;
 use axum::Router;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use axum::routing::get;
-use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::records::answers::csv::{BYTE_ORDER_MARK, items_csv};
 use reqlore_domain::records::answers::lists::ListPage;
 use reqlore_domain::records::custom_field::FieldView;
@@ -15,9 +14,9 @@ use reqlore_domain::untrusted_text::encode_line;
 use serde_json::json;
 
 use crate::config::WebConfig;
-use crate::item_lists::{BOARD_KINDS, FirstItem, ItemFilters};
+use crate::item_lists::{FirstItem, ItemFilters};
 use crate::page::{PageFrame, PageSection, render};
-use crate::page_error::PageError;
+use crate::page_error::{PageError, PageResult};
 use crate::session::PageSession;
 
 const PAGE_LIMIT: usize = 100;
@@ -50,7 +49,6 @@ pub(super) fn routes() -> Router<Arc<WebConfig>> {
 struct TablePage {
     frame: PageFrame,
     filters: ItemFilters,
-    kinds: [ItemKind; 3],
     columns: Vec<TableColumn>,
     page: ListPage,
     /// The item to create first; `None` if the table has items.
@@ -70,7 +68,7 @@ struct TableColumn {
     sort: &'static str,
 }
 
-async fn show_table(session: PageSession) -> Result<Response, PageError> {
+async fn show_table(session: PageSession) -> PageResult {
     let session = session.with_schema().await?;
     let query = &session.query;
     let mut filters = ItemFilters::parse(&session).await?;
@@ -116,7 +114,6 @@ async fn show_table(session: PageSession) -> Result<Response, PageError> {
             .with_creation(filters.creation("")),
         filters,
         first_item,
-        kinds: BOARD_KINDS,
         columns,
         page,
         next: next.unwrap_or_default(),
@@ -137,7 +134,7 @@ async fn list_page(
     Ok(session.list_items(filters.arguments(), &additions).await?)
 }
 
-async fn export_csv(session: PageSession) -> Result<Response, PageError> {
+async fn export_csv(session: PageSession) -> PageResult {
     let session = session.with_schema().await?;
     let filters = ItemFilters::parse(&session).await?;
     let schema = &session.schema.records;

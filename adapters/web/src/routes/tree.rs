@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::Router;
-use axum::response::Response;
 use axum::routing::get;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
@@ -14,7 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::config::WebConfig;
 use crate::item_lists::FirstItem;
 use crate::page::{PageFrame, PageSection, new_page, render};
-use crate::page_error::PageError;
+use crate::page_error::{PageError, PageResult};
 use crate::session::PageSession;
 
 const EPIC_LIMIT: usize = 100;
@@ -57,7 +56,7 @@ impl TreePage<'_> {
     }
 }
 
-async fn show_tree(session: PageSession) -> Result<Response, PageError> {
+async fn show_tree(session: PageSession) -> PageResult {
     let session = session.with_schema().await?;
     let query = &session.query;
     let mut additions = vec![("limit", json!(EPIC_LIMIT))];

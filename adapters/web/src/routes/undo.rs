@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::config::WebConfig;
 use crate::csrf::PostedForm;
 use crate::form_fields::{FormFields, accepts_json};
-use crate::page_error::{PageError, error_status, public_message};
+use crate::page_error::{PageResult, error_status, public_message};
 use crate::session::local_target;
 
 /// The parameter of a page's URL that holds the notice of a change.
@@ -101,10 +101,7 @@ struct RestoredDocument {
 
 /// Undoes the change of the field `change`, or restores the version or the deleted document of the
 /// field `reference`.
-async fn undo(
-    headers: HeaderMap,
-    PostedForm { session, fields }: PostedForm,
-) -> Result<Response, PageError> {
+async fn undo(headers: HeaderMap, PostedForm { session, fields }: PostedForm) -> PageResult {
     let reference = fields.filled("reference");
     let arguments = json!({
         "reference": reference,

@@ -34,6 +34,7 @@ use crate::backlog::prompts;
 use crate::context::ToolContext;
 use crate::tools::pagination::{PageCursor, PageReader};
 use reqlore_domain::records::answers::items::ItemRecord;
+use reqlore_domain::records::fields::relationship_types;
 use reqlore_domain::records::schema::RecordSchema;
 use uri::{
     COLLECTIONS, CollectionContents, ItemView, JSON, ProjectCollection, ResourceUri, VARIABLE,
@@ -220,7 +221,8 @@ async fn item_content(
         ItemView::Item => {
             let schema = backlog.ports.schema(backlog.project).await?;
             let record = item_view::read_record(backlog, &schema, &meta).await?;
-            let label = item_label(reference, view, &record.title, content_summary(reference.kind));
+            let label =
+                item_label(reference, view, &record.title, &content_summary(reference.kind));
             label.into_content(
                 &item_with_relations((backlog, &schema), reference, &meta, record).await?,
             )
@@ -274,13 +276,13 @@ async fn item_with_relations(
 }
 
 /// The relations in an item's resource, for its description.
-fn content_summary(kind: ItemKind) -> &'static str {
-    match kind {
-        ItemKind::Epic => "with its user stories",
-        ItemKind::UserStory => "with its requirements and acceptance criteria",
-        ItemKind::Requirement => "with its relationships and links",
-        ItemKind::AcceptanceCriteria => "with its links",
+fn content_summary(kind: ItemKind) -> String {
+    let mut parts: Vec<&str> = kind.row().children.iter().map(|kind| kind.row().words[1]).collect();
+    if parts.is_empty() {
+        parts.extend((!relationship_types(kind).is_empty()).then_some("relationships"));
+        parts.push("links");
     }
+    format!("with its {}", parts.join(" and "))
 }
 
 fn plural_name(kind: ItemKind) -> String {
@@ -411,7 +413,7 @@ fn item_resource(meta: &DocumentMeta) -> Option<ResourceInfo> {
         uri: item_uri(reference, ItemView::Item),
         name: reference.to_string(),
         title: encode_line(&item.title).into_owned(),
-        description: describe_item(reference, &item.title, content_summary(reference.kind)),
+        description: describe_item(reference, &item.title, &content_summary(reference.kind)),
         mime_type: JSON,
     })
 }

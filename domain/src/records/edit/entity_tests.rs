@@ -44,14 +44,14 @@ fn new_entity_has_only_keys_that_cannot_be_derived() {
     let links = [relation("affects", &["REQ-048", "dec-aaaaaa"]), relation("none", &[])];
     let tags = ["storage".to_owned(), " storage ".to_owned()];
     assert_eq!(
-        text_of(EntityKind::Decision, &new_fields(&links, &tags)),
+        text_of(EntityKind::parse("decision").unwrap(), &new_fields(&links, &tags)),
         "---\nid: dec-1d2c8f\ntitle: Files first\nstatus: accepted\ntags: [storage]\n\
          affects: [REQ-048, dec-aaaaaa]\ncreated_at: 2025-11-24T16:00:00Z\ncreated_by: ann\n\
          ---\n\nBecause of Git.\n"
     );
     let short = RecordEdit { status: None, body: None, ..new_fields(&[], &[]) };
     assert_eq!(
-        text_of(EntityKind::Decision, &short),
+        text_of(EntityKind::parse("decision").unwrap(), &short),
         "---\nid: dec-1d2c8f\ntitle: Files first\ncreated_at: 2025-11-24T16:00:00Z\n\
          created_by: ann\n---\n"
     );
@@ -59,7 +59,7 @@ fn new_entity_has_only_keys_that_cannot_be_derived() {
 
 #[test]
 fn new_entity_of_each_kind_reads_as_its_kind() {
-    for kind in EntityKind::ALL {
+    for kind in EntityKind::all() {
         let id = kind.document_id("1d2c8f");
         let text = text_of(kind, &new_fields(&[], &[]));
         let (entity, diagnostic) = Entity::parse(&id.name, &text);
@@ -96,7 +96,7 @@ fn new_entity_with_any_text_reads_back_unchanged() {
             status: Some(text.to_owned()),
             ..new_fields(&links, &tags)
         };
-        let written = text_of(EntityKind::Decision, &fields);
+        let written = text_of(EntityKind::parse("decision").unwrap(), &fields);
         let (entity, diagnostic) = Entity::parse("x/y", &written);
         assert_eq!(diagnostic, None, "{written}");
         assert_eq!(entity.id, "dec-1d2c8f");

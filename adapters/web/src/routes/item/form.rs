@@ -8,7 +8,7 @@ use askama::Template;
 use axum::Router;
 use axum::extract::Path;
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Redirect};
 use axum::routing::get;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::error::{Error, ErrorKind};
@@ -28,7 +28,7 @@ use crate::csrf::PostedForm;
 use crate::form_fields::{FormFields, accepts_json, encode_component, value_text};
 use crate::markdown::render_markdown;
 use crate::page::{PageFrame, PageSection, new_page, render};
-use crate::page_error::{PageError, public_message};
+use crate::page_error::{PageError, PageResult, public_message};
 use crate::routes::item::answer::is_part;
 use crate::routes::item::frame::{ItemHeader, item_frame, item_text, read_item, unstored_text};
 use crate::routes::undo::{query_without_notice, show_change, with_notice};
@@ -164,11 +164,7 @@ impl FormPage {
     }
 
     /// Shows the text as the page of the item will, and saves nothing.
-    async fn show_preview(
-        mut self,
-        session: &PageSession,
-        id: &str,
-    ) -> Result<Response, PageError> {
+    async fn show_preview(mut self, session: &PageSession, id: &str) -> PageResult {
         if let Some(field) = self.fields.iter().find(|field| field.is_body()) {
             let context = unstored_text(session, id, &field.value).await;
             self.preview = Some(render_markdown(&field.value, 2, &context));
@@ -181,7 +177,7 @@ impl FormPage {
     }
 
     /// Shows the error of a tool at its field, with the status of a rejected form.
-    fn reject(mut self, error: Error) -> Result<Response, PageError> {
+    fn reject(mut self, error: Error) -> PageResult {
         if !matches!(error.kind, ErrorKind::InvalidArgument | ErrorKind::Refused) {
             // A parent that does not exist is an error of its field.
             let names_field = error.kind == ErrorKind::NotFound && error.field.is_some();
@@ -233,10 +229,7 @@ async fn write_with_parent<Answer: DeserializeOwned>(
     session.change(tool, arguments.into()).await
 }
 
-async fn show_edit(
-    session: PageSession,
-    Path((_, id)): Path<(String, String)>,
-) -> Result<Response, PageError> {
+async fn show_edit(session: PageSession, Path((_, id)): Path<(String, String)>) -> PageResult {
     require_write(&session)?;
     let session = session.with_schema().await?;
     let answer = read_document(&session, &id).await?;
@@ -250,7 +243,7 @@ async fn save(
     headers: HeaderMap,
     Path((_, id)): Path<(String, String)>,
     PostedForm { session, fields: posted }: PostedForm,
-) -> Result<Response, PageError> {
+) -> PageResult {
     let session = session.with_schema().await?;
     let kind = ContentKind::of_id(&id);
     let answer = read_document(&session, &id).await?;
@@ -310,10 +303,10 @@ async fn save(
 struct KindChoice {
     frame: PageFrame,
     items: [ItemKind; 4],
-    entities: [EntityKind; 8],
+    entities: Vec<EntityKind>,
 }
 
-async fn show_new(session: PageSession) -> Result<Response, PageError> {
+async fn show_new(session: PageSession) -> PageResult {
     require_write(&session)?;
     let session = session.with_schema().await?;
     match ContentKind::parse(session.query.text("kind")) {
@@ -324,7 +317,7 @@ async fn show_new(session: PageSession) -> Result<Response, PageError> {
         None => render(&KindChoice {
             frame: PageFrame::new(&session, PageSection::Board, "New"),
             items: ItemKind::ALL,
-            entities: EntityKind::ALL,
+            entities: EntityKind::all(),
         }),
     }
 }
@@ -335,7 +328,7 @@ struct CreatedItem {
     reference_id: String,
 }
 
-async fn create(PostedForm { session, fields: posted }: PostedForm) -> Result<Response, PageError> {
+async fn create(PostedForm { session, fields: posted }: PostedForm) -> PageResult {
     let Some(kind) = ContentKind::parse(posted.text("kind")) else {
         return Err(PageError::NotFound);
     };
@@ -392,10 +385,7 @@ struct DeletePage {
     has_history: bool,
 }
 
-async fn show_delete(
-    session: PageSession,
-    Path((_, id)): Path<(String, String)>,
-) -> Result<Response, PageError> {
+async fn show_delete(session: PageSession, Path((_, id)): Path<(String, String)>) -> PageResult {
     require_write(&session)?;
     let (answer, parents) = read_item(&session, &id).await?;
     let frame = item_frame(&session, &answer.item);
@@ -416,7 +406,7 @@ async fn show_delete(
 async fn delete(
     Path((_, id)): Path<(String, String)>,
     PostedForm { session, fields }: PostedForm,
-) -> Result<Response, PageError> {
+) -> PageResult {
     // Without effects on the page, new children must not be deleted.
     let arguments = json!({
         "reference": id,

@@ -2,14 +2,13 @@
 
 use askama::Template;
 use axum::extract::Path;
-use axum::response::Response;
 use reqlore_domain::records::answers::history::{HistoryAnswer, VersionRecord};
 use reqlore_domain::timestamp::Timestamp;
 use serde_json::json;
 
 use crate::markdown::render_markdown;
 use crate::page::{PageFrame, PageSection, render};
-use crate::page_error::PageError;
+use crate::page_error::{PageError, PageResult};
 use crate::routes::item::frame::{ItemHeader, ItemTab, read_item, unstored_text};
 use crate::routes::item::version::{VersionDifference, VersionText};
 use crate::session::PageSession;
@@ -66,7 +65,7 @@ fn version_rows(records: Vec<VersionRecord>, from: &str, to: &str) -> Vec<Versio
 pub(super) async fn show_history(
     session: PageSession,
     Path((_, id)): Path<(String, String)>,
-) -> Result<Response, PageError> {
+) -> PageResult {
     let session = session.with_schema().await?;
     let (from, to) = (session.query.text("from"), session.query.text("to"));
     let cursor = session.query.text("cursor");
@@ -137,7 +136,7 @@ struct DeletedPage {
 }
 
 /// The page of an item that has only a history, with its last text.
-pub(super) async fn show_deleted(session: &PageSession, id: String) -> Result<Response, PageError> {
+pub(super) async fn show_deleted(session: &PageSession, id: String) -> PageResult {
     let arguments = json!({ "reference": id, "limit": 2 });
     let history: HistoryAnswer = session.call_tool("get_history", arguments).await?;
     let mut versions = history.versions.into_iter();

@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::extract::Path;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Redirect};
 use reqlore_domain::backlog::{ItemKind, Reference, RelationshipType};
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::records::fields::relationship_types;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::csrf::PostedForm;
 use crate::form_fields::encode_component;
 use crate::page::{PageFrame, render};
-use crate::page_error::{PageError, public_message};
+use crate::page_error::{PageError, PageResult, public_message};
 use crate::routes::item::answer::{LinkGroup, hidden_links, link_groups};
 use crate::routes::item::frame::{ItemHeader, ItemTab, item_frame, read_item};
 use crate::routes::undo::with_notice;
@@ -38,7 +38,7 @@ struct LinksPage {
 pub(super) async fn show_links(
     session: PageSession,
     Path((_, id)): Path<(String, String)>,
-) -> Result<Response, PageError> {
+) -> PageResult {
     render(&links_page(&session.with_schema().await?, &id).await?)
 }
 
@@ -65,7 +65,7 @@ async fn links_page(session: &PageSession, id: &str) -> Result<LinksPage, PageEr
 pub(super) async fn change_links(
     Path((_, id)): Path<(String, String)>,
     PostedForm { session, fields }: PostedForm,
-) -> Result<Response, PageError> {
+) -> PageResult {
     let is_removal = fields.filled("remove").is_some();
     let tool = if is_removal { "delete_relationship" } else { "create_relationship" };
     let (relation, target) = (fields.text("type"), fields.text("target").trim());

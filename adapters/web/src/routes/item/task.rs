@@ -2,14 +2,13 @@
 
 use axum::extract::Path;
 use axum::http::HeaderMap;
-use axum::response::Response;
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::records::fields::{FieldType, fields_of};
 use serde_json::{Map, Value, json};
 
 use crate::csrf::PostedForm;
 use crate::markdown::toggle_task;
-use crate::page_error::PageError;
+use crate::page_error::PageResult;
 use crate::routes::item::form::{ContentKind, item_url, read_document};
 use crate::routes::undo::show_change;
 
@@ -18,7 +17,7 @@ pub(super) async fn toggle_box(
     headers: HeaderMap,
     Path((_, id)): Path<(String, String)>,
     PostedForm { session, fields }: PostedForm,
-) -> Result<Response, PageError> {
+) -> PageResult {
     let item = read_document(&session, &id).await?.item;
     let version = fields.text("version");
     // The number names another task in another text.

@@ -40,7 +40,7 @@ pub(crate) enum ContentKind {
 impl ContentKind {
     pub(crate) fn parse(name: &str) -> Option<Self> {
         let item = ItemKind::from_name(name);
-        let entity = || EntityKind::ALL.into_iter().find(|kind| kind.name() == name);
+        let entity = || EntityKind::parse(name).filter(|kind| kind.name() == name);
         item.map(Self::Item).or_else(|| entity().map(|kind| Self::Entity(Some(kind))))
     }
 
@@ -57,7 +57,7 @@ impl ContentKind {
     pub(crate) fn row(self) -> &'static RecordKind {
         match self {
             Self::Item(kind) => kind.row(),
-            Self::Entity(kind) => kind.unwrap_or(EntityKind::Decision).row(),
+            Self::Entity(kind) => kind.map_or(EntityKind::any_row(), EntityKind::row),
         }
     }
 
@@ -65,7 +65,9 @@ impl ContentKind {
     pub(super) fn alternatives(self) -> Vec<Self> {
         match self {
             Self::Item(_) => ItemKind::ALL.map(Self::Item).to_vec(),
-            Self::Entity(_) => EntityKind::ALL.map(|kind| Self::Entity(Some(kind))).to_vec(),
+            Self::Entity(_) => {
+                EntityKind::all().into_iter().map(|kind| Self::Entity(Some(kind))).collect()
+            }
         }
     }
 
