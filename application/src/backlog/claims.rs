@@ -122,7 +122,7 @@ struct Arguments {
     id: UserStoryRef,
     /// 5 to 1440, default 120.
     for_minutes: Option<BoundedInt<5, 1_440>>,
-    /// From your first call, to renew or release.
+    /// To renew or release.
     #[schemars(with = "Option<String>")]
     claim: Option<BoundedString<100>>,
     /// Ends the claim.
@@ -133,7 +133,7 @@ struct Arguments {
 #[derive(Serialize, JsonSchema)]
 struct ClaimAnswer {
     reference_id: String,
-    /// Absent after a release, like the rest.
+    // Absent after a release, like the rest.
     #[serde(skip_serializing_if = "Option::is_none")]
     claim: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -237,21 +237,26 @@ async fn change_claim(
     }
     let change = ClaimChange { story, action, at: ports.clock.now() };
     let (decision, reach) = ports.claims.change_claim(project, change).await?;
-    let claim = decision.map_err(|refusal| match refusal {
-        ClaimRefusal::Held(claim) => {
-            let (holder, until) = (encode_line(&claim.holder), claim.until.to_rfc3339());
-            refused(format!(
-                "{id} is claimed by {holder} until {until}; list_ready lists other stories"
-            ))
+    let (claim, text) = match decision {
+        Ok(None) => (None, format!("Released {id}")),
+        Ok(Some(claim)) => {
+            let text = claimed_text(&id, &claim, is_renewal, reach);
+            (Some(claim), text)
         }
-        ClaimRefusal::Ended => {
+        // Also after an earlier release.
+        Err(ClaimRefusal::Ended) if is_release => {
+            (None, format!("{id} has no claim, so none was released"))
+        }
+        Err(ClaimRefusal::Ended) => {
             let message = format!("claim: that of {id} has ended; omit claim to claim it again");
-            refused(message).field("claim")
+            return Err(refused(message).field("claim"));
         }
-    })?;
-    let text = match &claim {
-        None => format!("Released {id}"),
-        Some(claim) => claimed_text(&id, claim, is_renewal, reach),
+        Err(ClaimRefusal::Held(claim)) => {
+            let (holder, until) = (encode_line(&claim.holder), claim.until.to_rfc3339());
+            return Err(refused(format!(
+                "{id} is claimed by {holder} until {until}; list_ready lists other stories"
+            )));
+        }
     };
     let answer = ClaimAnswer {
         reference_id: id.clone(),
@@ -267,7 +272,7 @@ fn claimed_text(id: &str, claim: &Claim, is_renewal: bool, reach: ClaimReach) ->
     let done = if is_renewal { "Renewed the claim of" } else { "Claimed" };
     let (own, until, reach) = (encode_line(&claim.id), claim.until.to_rfc3339(), reach.name());
     format!(
-        "{done} {id} until {until} in {reach}. Pass claim: {own} to renew, or with release: true \
-         when you stop; Done ends it."
+        "{done} {id} until {until} in {reach}. To renew, pass claim: {own}; to stop, add \
+         release: true. Done ends it too."
     )
 }

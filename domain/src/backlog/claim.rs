@@ -65,9 +65,9 @@ impl ClaimChange {
     pub fn decide(&self, stored: Option<&Claim>, now: Timestamp) -> ClaimDecision {
         let live = stored.filter(|claim| claim.is_live(now));
         let (id, holder, seconds) = match (&self.action, live) {
-            (ClaimAction::Release { id: None }, _) => return Ok(None),
             (ClaimAction::Claim { id, holder, seconds }, None) => (id, holder, seconds),
             (_, None) => return Err(ClaimRefusal::Ended),
+            (ClaimAction::Release { id: None }, Some(_)) => return Ok(None),
             (
                 ClaimAction::Claim { id, .. }
                 | ClaimAction::Renew { id, .. }
@@ -118,7 +118,9 @@ mod tests {
         // The last moment is not part of the claim.
         let ended = held.until;
         assert_eq!(decide(renew("a"), Some(&held), ended), Err(ClaimRefusal::Ended));
-        assert_eq!(decide(release("a"), None, now), Err(ClaimRefusal::Ended));
+        for release in [release("a"), ClaimAction::Release { id: None }] {
+            assert_eq!(decide(release, None, now), Err(ClaimRefusal::Ended));
+        }
         assert_eq!(decide(claim("b"), Some(&held), ended).unwrap().unwrap().id, "b");
     }
 }

@@ -103,7 +103,11 @@ async fn release_end_and_finished_status_free_a_story() {
     let claim = json!({ "id": "US-001" });
     let claimed = testing.data(CLAIM, claim.clone()).await;
     let release = json!({ "id": "US-001", "claim": claimed["claim"], "release": true });
-    testing.data(CLAIM, release).await;
+    assert_eq!(testing.text(CLAIM, release.clone()).await, "Released US-001");
+    let none = "US-001 has no claim, so none was released";
+    assert_eq!(testing.text(CLAIM, release).await, none);
+    let ended = testing.users.call(&testing.bob, "unclaim_item", claim.clone(), None).await;
+    assert_eq!(ended.unwrap().text, none);
     testing.data(CLAIM, claim.clone()).await;
     let ended = testing.users.call(&testing.bob, "unclaim_item", claim.clone(), None).await;
     assert_eq!(ended.unwrap().text, "Released US-001");
@@ -121,7 +125,7 @@ async fn release_end_and_finished_status_free_a_story() {
     }
     let rows = testing.users.rows().await;
     let claims = rows.iter().filter(|row| row.action == CLAIM);
-    assert_eq!(claims.clone().count(), 7);
+    assert_eq!(claims.clone().count(), 8);
     assert!(claims.flat_map(|row| &row.targets).all(|target| target.name == "US-001"));
 }
 
