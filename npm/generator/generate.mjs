@@ -98,6 +98,20 @@ const shapesOf = ({ get_item, list_epics, list_items }) => ({
     },
     required: ['id', 'kind', 'reason'],
   },
+  ChangedRecord: {
+    type: 'object',
+    description: 'The last change of a document.',
+    properties: {
+      at: { type: 'string' },
+      user: { type: ['string', 'null'] },
+      tool: { type: 'string', description: 'Or "by hand", for edits and pulls.' },
+      change: { type: 'string', description: '"created", "changed" or "deleted".' },
+      id: { type: 'string' },
+      title: { type: ['string', 'null'] },
+      version: { type: ['string', 'null'], description: 'Null for a deletion.' },
+    },
+    required: ['at', 'user', 'tool', 'change', 'id', 'title', 'version'],
+  },
 });
 
 /** The types with custom fields. Schemas omit them, because only some projects have any. */
@@ -118,6 +132,7 @@ const NOT_SAID = {
   'get_context.entries': 'ContextEntry',
   'get_context.omitted': 'Record<string, number>',
   'get_item.children': 'ItemBrief',
+  'list_changes.changes': 'ChangedRecord',
   'get_user_story_requirements.requirements': 'Item',
   'list_items.by_status': 'Record<string, number>',
   'get_item.relationships.incoming': 'Relationship',

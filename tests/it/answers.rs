@@ -9,13 +9,14 @@ use crate::transcripts::transcripts_folder;
 
 /// Words of a text that label its values.
 const LABELS: &str = "\
-    acceptance added affected also answer applied are as be by can change changes claimed \
-    created criteria critical currently decisions deleted done ends epic epics file first for \
-    found from high history hit hits idea in is issue it item items linked longer may medium \
-    mentioned missing names needed new newest no not note nothing null of old or page parent \
-    pass problem query ready related relationship relationships release removed renew \
-    requirement requirements rule same showing stop stories story superseded the this to true \
-    until updated user valid waiting was when which with words written you";
+    acceptance add added affected also answer applied are as be by can change changed changes \
+    claimed created criteria critical currently decisions deleted document documents done ends \
+    epic epics file first for found from high history hit hits idea in is issue it item items \
+    later linked longer may medium mentioned missing names needed new newest no not note nothing \
+    null of old or page parent pass problem query ready related relationship relationships \
+    release removed renew requirement requirements rule same showing stop stories story \
+    superseded the this to true too until updated user valid waiting was when which with words \
+    written you";
 
 /// The successful answers of all transcripts, which are the same on every storage, by their tool.
 fn recorded_answers() -> Vec<(String, Value)> {
@@ -48,6 +49,7 @@ fn answers_on_claims() -> Vec<(String, Value)> {
     for (tool, arguments) in [
         ("create_epic", json!({ "title": "Accounts", "priority": 1 })),
         ("create_user_story", json!({ "epic": "EP-001", "title": "Log in", "priority": 2 })),
+        ("list_changes", json!({})),
         ("list_ready", json!({})),
         ("claim_item", json!({ "id": "US-001" })),
     ] {
@@ -180,7 +182,7 @@ fn fill_backlog(server: &mut Server) -> Value {
 }
 
 /// Calls with long answers.
-fn long_calls() -> [(&'static str, Value); 11] {
+fn long_calls() -> [(&'static str, Value); 12] {
     [
         ("list_items", json!({ "kind": "user_story", "limit": 100 })),
         ("search_global", json!({ "query": "story", "limit": 100 })),
@@ -188,6 +190,7 @@ fn long_calls() -> [(&'static str, Value); 11] {
         ("get_item", json!({ "reference": "EP-001" })),
         ("get_item", json!({ "reference": "US-001" })),
         ("get_history", json!({ "reference": "US-001" })),
+        ("list_changes", json!({})),
         ("list_epics", json!({})),
         ("search_requirements", json!({ "query": "story" })),
         ("ixchel_search", json!({ "query": "story" })),

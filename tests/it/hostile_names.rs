@@ -240,6 +240,7 @@ fn tool_calls(tool: &str) -> Vec<Value> {
             calls.push(json!({ "items": IDS }));
             calls
         }
+        "list_changes" => vec![json!({}), json!({ "since": text }), json!({ "kinds": [text] })],
         "list_ready" => vec![json!({}), json!({ "epic": text }), json!({ "assignee": text })],
         "claim_item" => {
             let mut calls = calls_by("id", &["US-001", "EP-001"]);

@@ -7,6 +7,7 @@ mod answers;
 mod apply_changes;
 mod backlog;
 mod backlog_files;
+mod changes;
 mod claims;
 mod client;
 mod command_errors;

@@ -83,7 +83,8 @@ fn tools_have_title_annotations_and_schemas() {
 fn is_described(name: &str, property: &Value) -> bool {
     let has_words = ["description", "enum"].iter().any(|key| !property[key].is_null());
     has_words
-        || ["title", "tags", "status", "id", "description", "show", "max_tokens"].contains(&name)
+        || ["title", "tags", "status", "id", "description", "show", "cursor", "max_tokens"]
+            .contains(&name)
 }
 
 /// The keywords that Gemini, OpenAI function tools, Anthropic and their SDKs accept.

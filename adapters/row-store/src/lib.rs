@@ -38,7 +38,9 @@ use reqlore_domain::ports::documents::{
     BacklinkQuery, CommitRequest, CommitResult, DocumentFilter, DocumentRepository, MetadataPage,
     Refresh, StoreError, StoreResult, scan_records,
 };
-use reqlore_domain::ports::history::{DocumentHistory, HistoryPage, HistoryQuery, RecentChange};
+use reqlore_domain::ports::history::{
+    ChangedDocument, DocumentHistory, HistoryPage, HistoryQuery, RecentChange,
+};
 use reqlore_domain::ports::idempotency::IdempotencyStore;
 use reqlore_domain::ports::identity::{IdentityCommit, IdentityRepository};
 use reqlore_domain::ports::record_list::{RecordPage, RecordQuery, RecordSelection};
@@ -281,6 +283,15 @@ impl DocumentHistory for RowStore {
         limit: usize,
     ) -> StoreResult<Vec<RecentChange>> {
         self.recorded(history::recent_changes(self, project, since, limit).await)
+    }
+
+    async fn changed_documents(
+        &self,
+        project: &ProjectKey,
+        since: Timestamp,
+        ids: Option<Vec<DocumentId>>,
+    ) -> StoreResult<Vec<ChangedDocument>> {
+        self.recorded(history::changed_documents(self, project, since, ids).await)
     }
 
     async fn purge_history(

@@ -1,5 +1,5 @@
-//! `reqlore history`: shows the versions of a document, one of them, or the difference of two, and
-//! erases earlier texts.
+//! `reqlore history`: shows the versions of a document, one of them, or the difference of two, or
+//! lists the documents that changed since a time, and erases earlier texts.
 
 use std::sync::Arc;
 
@@ -20,15 +20,25 @@ pub(crate) struct HistoryOptions {
     #[command(subcommand)]
     command: Option<HistoryCommand>,
     /// Any ID: EP-001, dec-1d2c8f, general, general:2.1
-    #[arg(value_name = "ID", required = true, add = super::complete::all_ids())]
+    #[arg(
+        value_name = "ID",
+        required_unless_present = "since",
+        add = super::complete::all_ids()
+    )]
     reference: Option<String>,
+    /// List the documents that changed since this time, or since `next` of an earlier list
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["reference", "version", "compare"])]
+    since: Option<String>,
+    /// With --since, only this kind, such as user_story or decision; repeatable
+    #[arg(long = "kind", value_name = "KIND", requires = "since")]
+    kinds: Vec<String>,
     /// Show the text of this version (at least 8 digits)
     #[arg(long, value_name = "VERSION")]
     version: Option<String>,
     /// Show the word difference to --version (default: the newest version)
     #[arg(long, value_name = "VERSION")]
     compare: Option<String>,
-    /// Maximum number of versions
+    /// Maximum number of versions or documents
     #[arg(
         long,
         value_name = "COUNT",
@@ -77,14 +87,24 @@ pub(crate) fn run(config: &AppConfig, options: &HistoryOptions) -> Result<u8> {
         return run_purge(config, options);
     }
     let HistoryOptions { reference, version, compare, limit, cursor, json, project, .. } = options;
-    let mut arguments = json!({ "reference": reference, "limit": limit });
-    for (name, value) in [("version", version), ("compare_with", compare), ("cursor", cursor)] {
+    let mut arguments = json!({ "limit": limit });
+    let tool = if options.since.is_some() { "list_changes" } else { "get_history" };
+    if !options.kinds.is_empty() {
+        arguments["kinds"] = json!(options.kinds);
+    }
+    for (name, value) in [
+        ("reference", reference),
+        ("since", &options.since),
+        ("version", version),
+        ("compare_with", compare),
+        ("cursor", cursor),
+    ] {
         if let Some(value) = value {
             arguments[name] = json!(value);
         }
     }
     let client = ToolClient::open(config, project, ClientPurpose::Read)?;
-    let answer = client.call_for_answer("get_history", arguments)?;
+    let answer = client.call_for_answer(tool, arguments)?;
     if *json { print_json(&*answer.data) } else { print(&format!("{}\n", answer.text.trim_end())) }
 }
 

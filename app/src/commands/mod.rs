@@ -134,7 +134,7 @@ pub(crate) enum ConfiguredCommand {
     Unclaim(unclaim::UnclaimOptions),
     /// Report problems in the project's documents; exits 1 if there are any
     Check(check::CheckOptions),
-    /// Show the versions of a document, one of them, or the difference of two
+    /// Show the versions of a document, one of them or the difference of two, or list changes
     History(history::HistoryOptions),
     /// Show the difference of two versions of a document
     Diff(diff::DiffOptions),

@@ -78,7 +78,7 @@ struct Arguments {
     show: Option<ShowKeys<ListKeys>>,
     /// 1 to 1000, default 50.
     limit: Option<BoundedInt<1, 1_000>>,
-    /// From the previous page.
+    // From the previous page.
     cursor: Option<PageCursor>,
     // Not in the schema: only some projects have custom fields.
     #[serde(skip)]

@@ -43,7 +43,7 @@ struct Arguments {
     epic: Option<EpicRef>,
     /// 1 to 100, default 50.
     limit: Option<PageLimit>,
-    /// From the previous page.
+    // From the previous page.
     cursor: Option<PageCursor>,
 }
 
@@ -61,7 +61,7 @@ impl Tool for ListReady {
         read_tool::<Arguments, ReadyPage>(
             "list_ready",
             "List the stories to work on next",
-            "Lists stories to begin: they wait for no other one, and are free or yours.",
+            "Lists stories ready to start: not blocked, not claimed, unassigned or yours.",
         )
     }
 

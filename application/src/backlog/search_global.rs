@@ -41,7 +41,7 @@ struct Arguments {
     include_stale: Option<bool>,
     /// 1 to 100, default 50.
     limit: Option<PageLimit>,
-    /// From the previous page.
+    // From the previous page.
     cursor: Option<PageCursor>,
 }
 

@@ -33,7 +33,7 @@ struct Arguments {
     show: Option<ShowKeys<VersionKeys>>,
     /// 1 to 100, default 50.
     limit: Option<PageLimit>,
-    /// From the previous page.
+    // From the previous page.
     cursor: Option<PageCursor>,
 }
 

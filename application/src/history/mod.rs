@@ -2,6 +2,7 @@
 
 mod changed_document;
 pub(crate) mod get_history;
+pub(crate) mod list_changes;
 pub mod purge;
 mod rule_undo;
 #[cfg(test)]

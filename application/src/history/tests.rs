@@ -240,3 +240,65 @@ async fn erased_text_is_reported() {
         (None, &true.into())
     );
 }
+
+#[tokio::test]
+async fn changes_are_listed_by_page_kind_and_token() {
+    let testing = TestApplication::new();
+    for name in ["EP-001", "EP-002", "US-001"] {
+        testing.write_item(name, format!("---\ntitle: {name}\n---\n")).await;
+    }
+    let page = testing.data("list_changes", json!({})).await;
+    let [first, second, third] = [0, 1, 2].map(|index| page["changes"][index].clone());
+    assert_eq!(
+        first,
+        json!({
+            "at": "1970-01-01T00:00:00Z", "user": "editor", "tool": "editor", "change": "created",
+            "id": "EP-001", "title": "EP-001", "version": first["version"],
+        })
+    );
+    let text = testing.text("list_changes", json!({ "limit": 1 })).await;
+    let line = "3 documents changed\n\
+                - 1970-01-01T00:00:00Z editor, editor: created EP-001: EP-001 (";
+    assert!(text.starts_with(line), "{text}");
+    let mut listed = Vec::new();
+    let mut arguments = json!({ "limit": 1 });
+    loop {
+        let page = testing.data("list_changes", arguments.clone()).await;
+        listed.extend(page["changes"].as_array().unwrap().clone());
+        let Some(cursor) = page.get("next_cursor") else { break };
+        arguments["cursor"] = cursor.clone();
+    }
+    assert_eq!(listed, [first, second, third]);
+    let stories = testing.data("list_changes", json!({ "kinds": ["user_story"] })).await;
+    assert_eq!(stories["changes"], json!([listed[2]]));
+    let since = json!({ "since": page["next"] });
+    assert_eq!(testing.data("list_changes", since.clone()).await["changes"], json!([]));
+    let delete = json!({ "reference": "EP-002" });
+    testing.data("delete_item", delete).await;
+    let update = json!({ "epic": "EP-001", "title": "New" });
+    testing.data("update_epic", update).await;
+    let page = testing.data("list_changes", since.clone()).await;
+    let shown: Vec<[&str; 3]> = page["changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| ["tool", "id", "title"].map(|key| one[key].as_str().unwrap()))
+        .collect();
+    let expected = [["update_epic", "EP-001", "New"], ["delete_item", "EP-002", "EP-002"]];
+    assert_eq!(shown, expected);
+    assert_eq!(page["changes"][1]["change"], "deleted");
+    // Another store does not know the token.
+    let other = TestApplication::new();
+    other.write_item("EP-001", "---\ntitle: A\n---\n").await;
+    let text = other.text("list_changes", since).await;
+    assert!(text.contains("Note: since: this store does not know the token; "), "{text}");
+    assert!(text.contains(": created EP-001: A ("), "{text}");
+    for (field, wrong) in [
+        ("since", json!({ "since": "yesterday" })),
+        ("kinds", json!({ "kinds": ["x"] })),
+        ("cursor", json!({ "cursor": "x" })),
+    ] {
+        let error = testing.error("list_changes", wrong).await;
+        assert_eq!(error.field.as_deref(), Some(field), "{error}");
+    }
+}

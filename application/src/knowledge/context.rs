@@ -34,7 +34,7 @@ const FIRST_BYTES: usize = 2_000;
 struct Arguments {
     /// Entity ID or path, or any other ID.
     id: EntityId,
-    /// Path in the repository.
+    /// Folder.
     repo: Option<Repo>,
     #[serde(default)]
     show: ShowKeys<ItemKeys>,

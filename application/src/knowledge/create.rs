@@ -33,7 +33,7 @@ struct Arguments {
     tags: Option<Tags>,
     /// Such as `{"supersedes": ["dec-1d2c8f"]}`.
     links: Option<LinkArguments>,
-    /// Path in the repository.
+    /// Folder.
     repo: Option<Repo>,
 }
 

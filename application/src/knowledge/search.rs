@@ -51,7 +51,7 @@ struct Arguments {
     /// Rank by words only.
     #[serde(default)]
     words_only: bool,
-    /// Path in the repository.
+    /// Folder.
     repo: Option<Repo>,
     #[serde(default)]
     show: ShowKeys<HitKeys>,

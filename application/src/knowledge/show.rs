@@ -29,7 +29,7 @@ pub(crate) struct ShowTool;
 struct Arguments {
     /// Entity ID or path, or any other ID.
     id: EntityId,
-    /// Path in the repository.
+    /// Folder.
     repo: Option<Repo>,
 }
 

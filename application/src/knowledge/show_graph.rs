@@ -25,7 +25,7 @@ pub(crate) struct GraphTool;
 struct Arguments {
     /// Entity ID or path, or any other ID.
     id: EntityId,
-    /// Path in the repository.
+    /// Folder.
     repo: Option<Repo>,
     #[serde(default)]
     show: ShowKeys<LinkKeys>,

@@ -36,7 +36,7 @@ const MAX_WARNINGS: usize = 100;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// Path in the repository.
+    /// Folder.
     repo: Option<Repo>,
 }
 
@@ -63,9 +63,8 @@ impl Tool for SyncTool {
             ..read_tool::<Arguments, SyncReport>(
                 SYNC_NAME,
                 "Update the knowledge index",
-                "Updates the search index from .ixchel and counts changes since the last sync. \
-                 Not needed after edits. Call it to list changes and problems, or to import the \
-                 files into a database.",
+                "Updates the search index from .ixchel. Not needed after edits. Call it to list \
+                 problems and changes since the last sync, or to import files into a database.",
             )
         }
     }

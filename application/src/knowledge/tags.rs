@@ -23,7 +23,7 @@ pub(crate) struct TagsTool;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// Path in the repository.
+    /// Folder.
     repo: Option<Repo>,
     /// Such as decision or issue.
     kind: Option<BoundedString<40>>,

@@ -35,7 +35,7 @@ struct Arguments {
     links: Option<LinkArguments>,
     /// Current version.
     if_version: Option<VersionPrefix>,
-    /// Path in the repository.
+    /// Folder.
     repo: Option<Repo>,
 }
 

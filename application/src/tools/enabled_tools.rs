@@ -58,6 +58,7 @@ pub(crate) fn enabled_tools(ports: &ApplicationPorts) -> Vec<ListedTool> {
         let changes = ApplyChanges { toolsets: settings.toolsets.clone(), tools: tools.clone() };
         add(&mut tools, Box::new(changes), Toolset::Backlog);
         add(&mut tools, Box::new(history::get_history::GetHistory), Toolset::Backlog);
+        add(&mut tools, Box::new(history::list_changes::ListChanges), Toolset::Backlog);
         add(&mut tools, Box::new(GetContext), Toolset::Backlog);
         add(&mut tools, Box::new(GetRecordSchema), Toolset::Backlog);
         add(&mut tools, Box::new(SetRecordSchema), Toolset::Backlog);

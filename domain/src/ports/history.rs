@@ -59,6 +59,16 @@ pub trait DocumentHistory: Send + Sync {
         limit: usize,
     ) -> StoreResult<Vec<RecentChange>>;
 
+    /// Returns the last change of each document that any writer changed or deleted at or after a
+    /// time (`changed_documents_are_listed_once`); with `ids`, of these documents instead. Files
+    /// also list edits by hand, with the time of the file, and what Git changed or removed.
+    async fn changed_documents(
+        &self,
+        project: &ProjectKey,
+        since: Timestamp,
+        ids: Option<Vec<DocumentId>>,
+    ) -> StoreResult<Vec<ChangedDocument>>;
+
     /// Erases the texts of earlier versions: of one, or of all without `version`. Returns the
     /// number of entries that have no text afterwards, 0 if there is no such version
     /// (`purge_erases_the_text_and_keeps_the_entry`).
@@ -169,6 +179,15 @@ impl RecentChange {
         changes.truncate(limit);
         changes.into_iter().map(|(id, _, entry)| Self { id, entry }).collect()
     }
+}
+
+/// The last change of a document in a period.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangedDocument {
+    pub id: DocumentId,
+    pub entry: HistoryEntry,
+    /// The document did not exist when the period began.
+    pub is_new: bool,
 }
 
 /// A limit of a history on files.

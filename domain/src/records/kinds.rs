@@ -134,7 +134,7 @@ pub static KINDS: [RecordKind; 12] = [
                 "Creates an epic: a large goal that groups user stories. With its items: \
                  apply_changes.",
             ],
-            ["Change an epic", "Sets only the given fields of an epic, such as its status."],
+            ["Change an epic", "Changes only the given fields."],
         ],
         ..ITEM
     },
@@ -156,10 +156,7 @@ pub static KINDS: [RecordKind; 12] = [
                 "Creates a user story of an epic: a user's need and its reason. Several: \
                  apply_changes.",
             ],
-            [
-                "Change a user story",
-                "Sets only the given fields of a user story, such as status or assignee.",
-            ],
+            ["Change a user story", "Changes only the given fields."],
         ],
         ..ITEM
     },
@@ -179,10 +176,7 @@ pub static KINDS: [RecordKind; 12] = [
                 "Creates a requirement of a user story: one thing that the product must do or be. \
                  Several: apply_changes.",
             ],
-            [
-                "Change a requirement",
-                "Sets only the given fields of a requirement, such as its status.",
-            ],
+            ["Change a requirement", "Changes only the given fields."],
         ],
         ..ITEM
     },
@@ -203,10 +197,7 @@ pub static KINDS: [RecordKind; 12] = [
                 "Creates an acceptance criterion of a user story: one testable condition, such as \
                  Given-When-Then.",
             ],
-            [
-                "Change an acceptance criterion",
-                "Sets only the given fields of an acceptance criterion, such as its status.",
-            ],
+            ["Change an acceptance criterion", "Changes only the given fields."],
         ],
         ..ITEM
     },

@@ -8,10 +8,13 @@ use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use reqlore_domain::document::{Document, DocumentId, Version};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, Version};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::ports::archive::ArchiveRecord;
-use reqlore_domain::ports::documents::{CommitRequest, DocumentChange, ReadSet, StoreError};
+use reqlore_domain::ports::change_page::ChangePage;
+use reqlore_domain::ports::documents::{
+    CommitRequest, DocumentChange, ReadSet, Refresh, StoreError,
+};
 use reqlore_domain::ports::history::{
     HistoryEntry, HistoryNote, HistoryPage, HistoryQuery, RecentChange,
 };
@@ -242,6 +245,54 @@ pub async fn recent_changes_are_listed_newest_first(s: &Storage) {
     assert!(all[1].entry.is_of_commit(&all[3].entry) && !all[1].entry.is_of_commit(&all[4].entry));
     assert_eq!(recent(4, 100).await, all[..4]);
     assert_eq!(recent(0, 1).await, all[..1]);
+}
+
+pub async fn changed_documents_are_listed_once(s: &Storage) {
+    let [gone, new, old, short] = ["gone", "new", "old", "short"].map(DocumentId::entity);
+    for id in [&old, &gone] {
+        change(s, DocumentChange::put(id.clone(), "one"), at(1)).await;
+    }
+    let start = s.store.changes_since(&s.project, None, 1, Refresh::Incremental).await.unwrap();
+    // Two changes of one second, one of them before the time.
+    let late = || WriteContext { at: Timestamp::new(3, 5), ..at(3) };
+    for (id, text, context) in [
+        (&old, Some("two"), at(3)),
+        (&new, Some("one"), late()),
+        (&new, Some("two"), late()),
+        (&short, Some("one"), late()),
+        (&gone, None, late()),
+        (&short, None, late()),
+    ] {
+        let changed = match text {
+            Some(text) => DocumentChange::put(id.clone(), text),
+            None => DocumentChange::Delete { id: id.clone() },
+        };
+        change(s, changed, context).await;
+    }
+    let store = s.reopen_store().await.unwrap_or_else(|| s.store.clone());
+    let list = async |since, ids| {
+        let mut listed = store.changed_documents(&s.project, since, ids).await.unwrap();
+        listed.retain(|one| one.id.kind == DocumentKind::Entity);
+        listed.sort_by(|a, b| a.id.cmp(&b.id));
+        listed
+    };
+    let all = list(at(3).at, None).await;
+    let shown: Vec<(&DocumentId, Option<Version>)> =
+        all.iter().map(|one| (&one.id, one.entry.version)).collect();
+    let two = Some(Version::of_bytes(b"two"));
+    assert_eq!(shown, [(&gone, None), (&new, two), (&old, two), (&short, None)]);
+    assert!(all[1].is_new && !all[2].is_new);
+    assert!(all.iter().all(|one| one.entry.origin.tool.is_some()), "{all:?}");
+    let later: Vec<DocumentId> =
+        list(late().at, None).await.into_iter().map(|one| one.id).collect();
+    assert_eq!(later, [gone.clone(), new.clone(), short]);
+    assert_eq!(list(late().at, Some(vec![new.clone()])).await, all[1..2]);
+    assert_eq!(store.changed_documents(&s.other, at(0).at, None).await.unwrap(), []);
+    let since = Some(start.position());
+    let page = store.changes_since(&s.project, since, 100, Refresh::Incremental).await.unwrap();
+    if let ChangePage::Since { ids, .. } = page {
+        assert!([&gone, &new, &old].iter().all(|id| ids.contains(id)), "{ids:?}");
+    }
 }
 
 pub async fn purge_erases_the_text_and_keeps_the_entry(s: &Storage) {

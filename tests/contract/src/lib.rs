@@ -256,6 +256,7 @@ macro_rules! local_history_suite {
             history: history_lists_versions_newest_first put_of_the_same_text_adds_no_entry
                 deleted_document_keeps_its_history history_pages_survive_new_changes
                 history_is_isolated_by_project recent_changes_are_listed_newest_first
+                changed_documents_are_listed_once
                 purge_erases_the_text_and_keeps_the_entry purge_erases_stored_responses
                 present_text_is_never_purged;
         }

@@ -1,9 +1,11 @@
 //! Earlier versions of documents.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use reqlore_domain::document::{Document, DocumentId, Version};
 use reqlore_domain::ports::documents::StoreResult;
-use reqlore_domain::ports::history::{HistoryPage, RecentChange, TextHash};
+use reqlore_domain::ports::history::{ChangedDocument, HistoryPage, RecentChange, TextHash};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
@@ -73,6 +75,51 @@ pub(crate) async fn recent_changes(
         }
     }
     Ok(RecentChange::newest_first(changes, limit))
+}
+
+/// Maximum changes since a time. Above it, the oldest ones are left out.
+const MAX_CHANGES: usize = 100_000;
+/// Documents whose changes one round trip reads.
+const CHANGED_BATCH: usize = 50;
+
+pub(crate) async fn changed_documents(
+    source: &dyn RowSource,
+    project: &ProjectKey,
+    since: Timestamp,
+    ids: Option<Vec<DocumentId>>,
+) -> StoreResult<Vec<ChangedDocument>> {
+    let ids: BTreeSet<DocumentId> = match ids {
+        Some(ids) => ids.into_iter().collect(),
+        None => {
+            let recent = recent_changes(source, project, since, MAX_CHANGES).await?;
+            recent.into_iter().map(|change| change.id).collect()
+        }
+    };
+    let ids: Vec<DocumentId> = ids.into_iter().collect();
+    let mut changed = Vec::with_capacity(ids.len());
+    for batch in ids.chunks(CHANGED_BATCH) {
+        let mut queries = Vec::with_capacity(3 * batch.len());
+        for id in batch {
+            let key = document_key(project, id);
+            let past = RowQuery::keys(&HISTORY, vec![key.clone()]).sorted_by(&["number"]);
+            let past = past.limited_to(1).descending();
+            queries.push(RowQuery::keys(&DOCUMENTS, vec![key]).narrow());
+            queries.push(past.clone());
+            queries.push(past.within("at", Value::Integer(i64::MIN)..since.0.into()));
+        }
+        let results = read_all(source, queries).await?;
+        for (id, rows) in batch.iter().zip(results.chunks(3)) {
+            let present = rows[0].first().map(DocumentRow::decode).transpose()?;
+            let present = present.and_then(DocumentRow::into_entry).map(|(_, entry)| entry);
+            let past = |rows: &[TableRow]| rows.first().map(EntryRow::decode).transpose();
+            let newest = past(&rows[1])?.map(EntryRow::into_entry);
+            let Some(entry) = present.or(newest) else { continue };
+            let existed = past(&rows[2])?.is_some_and(|before| before.hash.is_some());
+            let is_new = entry.at >= since && !existed;
+            changed.push(ChangedDocument { id: id.clone(), entry, is_new });
+        }
+    }
+    Ok(changed)
 }
 
 pub(crate) async fn document_at(

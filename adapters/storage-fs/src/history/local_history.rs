@@ -4,6 +4,7 @@
 //! ends at the next record, and a copied file has none. Nothing is synced: a power cut may lose the
 //! newest records, but no document.
 
+use std::collections::BTreeMap;
 use std::fs::Metadata;
 use std::io::{self, Read, Write};
 
@@ -232,6 +233,25 @@ impl LocalHistory {
             }
         }
         RecentChange::newest_first(changes, limit)
+    }
+
+    /// Returns the last recorded change of each document, and whether the document existed at a
+    /// time.
+    pub(super) fn last_changes(
+        &self,
+        since: Timestamp,
+    ) -> BTreeMap<DocumentId, (HistoryEntry, bool)> {
+        let mut last: BTreeMap<DocumentId, (HistoryEntry, bool)> = BTreeMap::new();
+        for change in self.changes() {
+            let existed = if change.at < since {
+                change.after.is_some()
+            } else {
+                let before = change.before.is_some() && change.before_at < since;
+                last.get(&change.id).map_or(before, |(_, existed)| *existed)
+            };
+            last.insert(change.id.clone(), (change.entry(), existed));
+        }
+        last
     }
 
     /// Erases the texts of these versions of a document. The bytes of damaged records are dropped.

@@ -3,6 +3,7 @@
 //! Git only lists commits and returns objects. Texts are compared here, because Git's own
 //! comparison may start a program of the repository.
 
+mod changed_documents;
 pub(crate) mod local_history;
 mod merged_entries;
 mod repository;
@@ -15,10 +16,10 @@ use bytes::Bytes;
 use reqlore_domain::audit_log::AuditTarget;
 use reqlore_domain::backlog::Deletion;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
-use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::ports::documents::{Refresh, StoreError, StoreResult};
 use reqlore_domain::ports::history::{
-    DocumentHistory, HistoryEntry, HistoryNote, HistoryPage, HistoryQuery, RecentChange,
-    check_purge, invalid_history_cursor,
+    ChangedDocument, DocumentHistory, HistoryEntry, HistoryNote, HistoryPage, HistoryQuery,
+    RecentChange, check_purge, invalid_history_cursor,
 };
 use reqlore_domain::ports::write_context::{ChangeOrigin, WriteContext};
 use reqlore_domain::project_key::ProjectKey;
@@ -29,6 +30,7 @@ use crate::FsStore;
 use crate::layout::ProjectTree;
 use crate::list_files;
 use crate::lock::ProjectLock;
+use crate::metadata_index::MetadataIndex;
 use crate::store_inner::StoreInner;
 use local_history::LocalHistory;
 use merged_entries::{EntrySource, ListedEntry, merge_commits};
@@ -84,6 +86,26 @@ impl DocumentHistory for FsStore {
         self.run_blocking(move |store| {
             let history = LocalHistory::read(&store.open_root(&project)?);
             Ok(history.recent_changes(since, limit))
+        })
+        .await
+    }
+
+    async fn changed_documents(
+        &self,
+        project: &ProjectKey,
+        since: Timestamp,
+        ids: Option<Vec<DocumentId>>,
+    ) -> StoreResult<Vec<ChangedDocument>> {
+        let kinds = DocumentKind::ALL.to_vec();
+        let read_files = |index: &mut MetadataIndex| {
+            let files = DocumentKind::ALL.map(|kind| index.of_kind(kind).files(kind).collect());
+            files.into_iter().flat_map(|files: Vec<_>| files).collect()
+        };
+        let present = self.query_index(project, kinds, Refresh::Incremental, read_files).await?;
+        let _permit = self.inner.git_permits.acquire().await;
+        let project = project.clone();
+        self.run_blocking(move |store| {
+            changed_documents::list(store, &project, &present, since, ids)
         })
         .await
     }

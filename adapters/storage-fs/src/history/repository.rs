@@ -138,6 +138,45 @@ impl GitRepository {
         Ok((current, found))
     }
 
+    /// Returns the commit that was checked out at a time, from the log of the work tree. False if
+    /// the log is younger: then it is the first one in it.
+    pub(super) fn commit_at(&self, at: Timestamp) -> GitResult<Option<(String, bool)>> {
+        // The log has whole seconds.
+        let revision = format!("HEAD@{{@{} +0000}}^{{commit}}", at.seconds() - 1);
+        let found = query(&self.git, &["rev-parse", "--verify", &revision], "")?;
+        let name = found.text().trim().to_owned();
+        let is_of_time = found.errors.is_empty();
+        Ok((found.is_success() && is_object_name(&name)).then_some((name, is_of_time)))
+    }
+
+    /// Returns the files in which the present commit differs from another one.
+    pub(super) fn paths_changed_since(&self, commit: &str) -> GitResult<Vec<String>> {
+        let options = ["-r", "-z", "--name-only", "--no-renames", "--relative"];
+        self.list_paths("diff-tree", &[&options[..], &[commit, &self.head]].concat())
+    }
+
+    /// Returns the files that are in Git's index, but not in the work tree.
+    pub(super) fn deleted_paths(&self) -> GitResult<Vec<String>> {
+        self.list_paths("ls-files", &["-z", "--deleted"])
+    }
+
+    /// Paths are relative to Git's working directory.
+    fn list_paths(&self, command: &str, options: &[&str]) -> GitResult<Vec<String>> {
+        let listed = successful(query(&self.git, &[&[command][..], options].concat(), "")?)?;
+        let listed = listed.text();
+        Ok(listed.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect())
+    }
+
+    /// Returns for each file whether a commit has it.
+    pub(super) fn has_files(&self, commit: &str, paths: &[String]) -> GitResult<Vec<bool>> {
+        let mut names = String::new();
+        for path in paths {
+            names.extend([commit, ":./", path, "\n"]);
+        }
+        let listed = successful(query(&self.git, &["cat-file", "--batch-check"], &names)?)?;
+        Ok(listed.text().lines().map(|line| !line.ends_with(" missing")).collect())
+    }
+
     /// True if the clone may lack objects, which then look as if they did not exist.
     pub(super) fn is_partial_clone(&self) -> GitResult<bool> {
         let keys = r"^(extensions\.partialclone|remote\..*\.promisor)$";

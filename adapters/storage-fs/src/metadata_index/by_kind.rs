@@ -5,11 +5,12 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use reqlore_domain::backlog::Reference;
-use reqlore_domain::document::DocumentMeta;
+use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::ports::documents::{DocumentFilter, MetadataPage};
 use reqlore_domain::ports::record_list::{
     RecordCounts, RecordPage, RecordQuery, RecordSelection, UnreadFile,
 };
+use reqlore_domain::timestamp::Timestamp;
 
 use super::entity_totals::EntityTotals;
 use super::stored_metadata::{LookupHashes, StoredMetadata, hash_word};
@@ -72,6 +73,18 @@ impl KindIndex {
         self.by_reference.append(&mut cached.by_reference);
         self.by_link_target.append(&mut cached.by_link_target);
         self.totals = None;
+    }
+
+    /// The versions of the documents and the times of their files; no time if the file was not
+    /// read since our own commit.
+    pub(crate) fn files(
+        &self,
+        kind: DocumentKind,
+    ) -> impl Iterator<Item = (DocumentId, (Version, Option<Timestamp>))> {
+        self.entries.iter().map(move |(name, IndexEntry { metadata, file })| {
+            let modified_at = file.stamp.map(|stamp| stamp.modified_at());
+            (DocumentId { kind, name: name.to_string() }, (metadata.version(), modified_at))
+        })
     }
 
     /// Frees memory left unused by inserting many entries in sorted order.

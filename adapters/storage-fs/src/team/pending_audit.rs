@@ -176,7 +176,7 @@ fn was_applied(tree: &ProjectTree<'_>, targets: &[AuditTarget]) -> StoreResult<b
 }
 
 /// Returns the document that an audit target names.
-fn target_document(name: &str) -> Option<DocumentId> {
+pub(crate) fn target_document(name: &str) -> Option<DocumentId> {
     let in_backlog =
         name.strip_prefix(BACKLOG_FOLDER).and_then(|path| path.strip_prefix('/')?.split_once('/'));
     let item = in_backlog.and_then(|(_, path)| path.strip_suffix(".md"));

@@ -491,3 +491,53 @@ async fn git_configuration_starts_no_program() {
     assert_ne!(plain(&["cat-file", "-p", blob.trim()]), "", "fetch");
     git.commits += 1;
 }
+
+#[tokio::test]
+async fn edits_by_hand_and_pulls_are_changed_documents() {
+    let path = |number| format!(".reqlore/backlog/epics/EP-00{number}-abcdef.md");
+    let id = |number| item(ItemKind::Epic, &format!("EP-00{number}-abcdef"));
+    let mut origin = GitProject::new();
+    for number in 1..=5 {
+        origin.write(&path(number), "old\n");
+    }
+    origin.commit("first");
+    let folder = tempfile::tempdir().unwrap();
+    let clone = folder.path().canonicalize().unwrap().join("clone");
+    origin.run(&["clone", "--quiet", ".", clone.to_str().unwrap()]);
+    let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000);
+    for number in 1..=5 {
+        fs::File::open(clone.join(path(number))).unwrap().set_modified(old).unwrap();
+    }
+    let store = store_of(&clone);
+    let since = reqlore_local_state::current_time();
+    let list = async |ids| {
+        let mut changed = store.changed_documents(&PROJECT(), since, ids).await.unwrap();
+        changed.sort_by(|a, b| a.id.cmp(&b.id));
+        assert!(changed.iter().all(|one| one.entry.origin.tool.is_none()), "{changed:?}");
+        changed
+    };
+    assert_eq!(list(None).await, []);
+    // The commits are older than the pull.
+    origin.write(&path(2), "new\n");
+    fs::remove_file(origin.root.join(path(3))).unwrap();
+    origin.write(&path(6), "new\n");
+    origin.commit("second");
+    let mut pull = Command::new("git");
+    pull.args(["pull", "--quiet"]).current_dir(&clone).envs(environment().variables);
+    assert!(pull.status().unwrap().success());
+    fs::write(clone.join(path(1)), "by hand\n").unwrap();
+    fs::remove_file(clone.join(path(4))).unwrap();
+    let changed = list(None).await;
+    let shown: Vec<_> =
+        changed.iter().map(|one| (&one.id, one.entry.version, one.is_new)).collect();
+    let new = version("new\n");
+    let expected = [
+        (&id(1), version("by hand\n"), false),
+        (&id(2), new, false),
+        (&id(3), None, false),
+        (&id(4), None, false),
+        (&id(6), new, true),
+    ];
+    assert_eq!(shown, expected);
+    assert_eq!(list(Some(vec![id(3), id(6)])).await, [changed[2].clone(), changed[4].clone()]);
+}

@@ -12,7 +12,7 @@ use crate::untrusted_text::encode_line;
 pub struct HistoryAnswer {
     pub reference: String,
     pub versions: Vec<VersionRecord>,
-    /// Of the text, or of both compared texts, the newer first.
+    // Of the text, or of both compared texts, the newer first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shown: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,6 @@
 //! Answers of tools, which pages and commands read too.
 
+pub mod changes;
 pub mod claims;
 pub mod csv;
 pub mod deletion;

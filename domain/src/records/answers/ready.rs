@@ -9,11 +9,11 @@ use super::lists::ListedItem;
 pub struct ReadyPage {
     pub items: Vec<ListedItem>,
     pub total: usize,
-    /// Number of stories that are not ready only because they wait.
+    // Number of stories that are not ready only because they wait.
     pub waiting: usize,
-    /// The first of them.
+    // The first of them.
     pub waits: Vec<StoryWait>,
-    /// Stories that wait for each other.
+    // Stories that wait for each other.
     pub cycles: Vec<Vec<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
