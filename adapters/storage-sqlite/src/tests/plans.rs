@@ -79,11 +79,12 @@ fn expected_access(query: &RowQuery, plan: QueryPlan) -> String {
 }
 
 /// Queries that visit rows outside of their result, and why they may.
-const RARE_QUERIES: [(&str, &[&str], &[&str]); 5] = [
-    // Searches for what to undo.
+const RARE_QUERIES: [(&str, &[&str], &[&str]); 6] = [
+    // Searches for what to undo, and for what changed.
     ("documents", &["project"], &["modified"]),
     ("history", &["project"], &["at"]),
     // Within the versions of one document.
+    ("history", &["project", "kind", "name"], &["number"]),
     ("history", &["project", "kind", "name", "version", "purged"], &["number"]),
     // Empty, except in a database of several servers.
     ("server_groups", &[], &[]),

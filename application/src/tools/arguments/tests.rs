@@ -91,6 +91,7 @@ fn calls_with_lists() -> Vec<(&'static str, Value)> {
             }),
         ),
         ("ixchel_update", json!({ "id": "dec-3333", "tags": ["pay"], "links": links })),
+        ("list_changes", json!({ "kinds": ["epic"] })),
         ("get_context", json!({ "items": ["REQ-001"], "kinds": ["rule"] })),
         ("suggest_records", json!({ "query": text, "kinds": ["epic"] })),
         (
@@ -127,6 +128,10 @@ async fn json_text_has_the_result_of_the_list_or_object() {
             let testing = project().await;
             let answer = testing.call(tool, converted.clone()).await;
             match (&answer, &outcome) {
+                // Its token names the store, which is another one.
+                (Ok(answer), Ok(expected)) if tool == "list_changes" => {
+                    assert_eq!(answer.data["changes"], expected.data["changes"], "{converted}");
+                }
                 (Ok(answer), Ok(expected)) => {
                     assert_eq!(answer.text, expected.text, "{tool} {converted}");
                     assert_eq!(answer.data, expected.data, "{tool} {converted}");
