@@ -64,7 +64,7 @@ fn spreadsheet_is_imported_once_and_follows_edits_on_both_sides() {
         if storage == "fs" {
             let planned = import(" --map items.toml --dry-run");
             assert_eq!(counts(&planned), [6, 0, 0, 0, 0], "{planned}");
-            assert!(!root.join(".reqlore/backlog").exists());
+            assert!(!root.join(".reqlore/backlog").try_exists().unwrap());
         } else {
             write(
                 root,
@@ -191,7 +191,7 @@ fn hostile_source_is_refused_and_nothing_is_written() {
         let (code, out, error) = output(reqlore().current_dir(root).args(["import", name]));
         assert_ne!(code, 0, "{expected}");
         assert!((out.clone() + &error).contains(expected), "{expected}: {out}{error}");
-        assert!(!root.join(".reqlore/backlog").exists(), "{expected}");
+        assert!(!root.join(".reqlore/backlog").try_exists().unwrap(), "{expected}");
     }
 }
 

@@ -64,7 +64,7 @@ fn init_skills_are_kept_once_edited_and_removed_to_the_byte() {
     let shown = place.ok(&["--remove"]);
     assert!(shown.contains("kept, because it was edited: .claude/skills/"), "{shown}");
     assert_eq!(place.text(&file(".claude")), "mine\n");
-    assert!(!place.at("project/.agents").exists());
+    assert!(!place.at("project/.agents").try_exists().unwrap());
 }
 
 #[test]

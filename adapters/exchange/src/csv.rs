@@ -77,13 +77,13 @@ fn read_file(
     let separator = find_separator(beginning);
     let mut builder = ReaderBuilder::new();
     let mut reader = builder.delimiter(separator).flexible(true).from_reader(file.content);
-    let headings = reader.headers().map_err(describe)?.clone();
+    let headings = reader.headers().map_err(|error| describe(&error))?.clone();
     let mut rows = reader.into_records();
     let mut sample = Vec::new();
     while sample.len() < SAMPLE_ROWS
         && let Some(row) = rows.next()
     {
-        sample.push(row.map_err(describe)?);
+        sample.push(row.map_err(|error| describe(&error))?);
     }
     let columns = find_columns(&headings, &sample, mapping)?;
     let kinds = mapping.values.get("kind").cloned().unwrap_or_default();
@@ -96,7 +96,7 @@ fn read_file(
         made: HashMap::new(),
     };
     for row in sample.into_iter().map(Ok).chain(rows) {
-        let row = row.map_err(describe)?;
+        let row = row.map_err(|error| describe(&error))?;
         let number = row.position().map_or(0, row_number);
         table.read_row(&row).map_err(|problem| format!(": row {number}: {problem}"))?;
     }
@@ -108,7 +108,7 @@ fn row_number(position: &::csv::Position) -> u64 {
     position.record() + 1
 }
 
-fn describe(error: ::csv::Error) -> String {
+fn describe(error: &::csv::Error) -> String {
     let row = error.position().map_or(1, row_number);
     match error.kind() {
         ::csv::ErrorKind::Utf8 { .. } => {
@@ -166,7 +166,8 @@ fn find_columns(
             }
             _ => continue,
         };
-        columns[index].1 = guessed.to_owned();
+        let guessed = guessed.to_owned();
+        columns[index].1 = guessed;
     }
     mapping.columns.extend(columns.iter().cloned());
     Ok(columns)

@@ -2,6 +2,7 @@
 //! requirements.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use reqlore_domain::ports::exchange::{
@@ -14,14 +15,18 @@ use crate::outline::{sections, whole_text};
 
 pub(crate) struct MarkdownDocument;
 
+pub(crate) fn is_markdown(path: &str) -> bool {
+    let path = path.to_ascii_lowercase();
+    [".md", ".markdown"].iter().any(|end| path.ends_with(end))
+}
+
 impl ExchangeFormat for MarkdownDocument {
     fn name(&self) -> &'static str {
         "markdown"
     }
 
     fn recognizes(&self, path: &str, _: &str) -> bool {
-        let path = path.to_ascii_lowercase();
-        [".md", ".markdown"].iter().any(|end| path.ends_with(end))
+        is_markdown(path)
     }
 
     fn read(&self, files: Vec<SourceFile>, _: &mut ImportMapping) -> Result<ImportedItems, String> {
@@ -232,13 +237,13 @@ fn write_record(
 ) {
     let body = record.description.as_deref().unwrap_or_default();
     if record.kind == "acceptance_criteria" {
-        text.push_str(&format!("\n- {}\n", body.trim().replace('\n', "\n  ")));
+        _ = writeln!(text, "\n- {}", body.trim().replace('\n', "\n  "));
         return;
     }
     let break_line = if text.is_empty() { "" } else { "\n" };
-    text.push_str(&format!("{break_line}{} {}\n", "#".repeat(level), record.title));
+    _ = writeln!(text, "{break_line}{} {}", "#".repeat(level), record.title);
     if !body.is_empty() {
-        text.push_str(&format!("\n{body}\n"));
+        _ = writeln!(text, "\n{body}");
     }
     for child in children.get(&*record.reference_id).into_iter().flatten() {
         write_record(text, child, children, level + 1);

@@ -1,12 +1,14 @@
 //! OpenSpec: one capability a folder below `specs`, with `### Requirement:` sections.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
 
 use reqlore_domain::ports::exchange::{
     ExchangeFormat, ExportedFiles, ImportMapping, ImportedItem, ImportedItems, SourceFile,
 };
 use reqlore_domain::records::answers::lists::ListedItem;
 
+use crate::markdown::is_markdown;
 use crate::names::{slug, unique_id};
 use crate::outline::{sections, whole_text};
 
@@ -29,7 +31,7 @@ impl ExchangeFormat for OpenSpec {
         let mut others = 0;
         for mut file in files {
             let Some(capability) = capability_of(&file.path).map(str::to_owned) else {
-                others += usize::from(file.path.ends_with(".md"));
+                others += usize::from(is_markdown(&file.path));
                 continue;
             };
             let text = file.read_text()?;
@@ -91,7 +93,7 @@ fn read_spec(
         let body = found[index].text.trim();
         let is_title = heading.level == 1 && index == 0;
         let is_list = heading.title == "Requirements" && body.is_empty();
-        if !is_list && !(is_title && body.is_empty()) {
+        if !(is_list || is_title && body.is_empty()) {
             // The purpose needs no heading: it is the text of the epic.
             let line = if heading.title == "Purpose" || is_title {
                 String::new()
@@ -145,7 +147,7 @@ fn write_specs(records: &[ListedItem]) -> ExportedFiles {
         text += "\n## Requirements\n";
         for requirement in requirements {
             let body = requirement.description.as_deref().unwrap_or_default();
-            text += &format!("\n### {REQUIREMENT} {}\n{body}\n", requirement.title);
+            _ = writeln!(text, "\n### {REQUIREMENT} {}\n{body}", requirement.title);
         }
         let capability = unique_id(&mut used, &slug(&epic.title)).replace('~', "-");
         files.push((format!("specs/{capability}/spec.md"), text));

@@ -1,7 +1,7 @@
 //! `reqlore import`: imports the items of another tool, or shows what would be imported.
 
 use std::fs::File;
-use std::io::{BufReader, ErrorKind, Read};
+use std::io::{BufReader, ErrorKind, Read, Write as _};
 use std::path::{Path, PathBuf};
 
 use reqlore_application::exchange::{ImportOptions, ImportPlan, ImportReport, WrittenResult};
@@ -30,6 +30,7 @@ const EXTENSIONS: [&str; 5] = ["csv", "tsv", "json", "md", "markdown"];
 const HIDDEN_SOURCES: [&str; 2] = [".kiro", ".specify"];
 
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command")]
 #[command(after_help = "Example:\n  reqlore import items.csv --map items.toml --dry-run")]
 pub(crate) struct ImportCommandOptions {
     /// A file, or a folder with the files of one format
@@ -260,11 +261,13 @@ fn write_mapping(
             values.entry(text.clone()).or_default();
         }
     }
-    let Some(path) = path.filter(|path| !path.exists()) else { return Ok(false) };
+    let Some(path) = path else { return Ok(false) };
     let text = toml::to_string_pretty(mapping).map_err(CommandError::failure)?;
-    std::fs::write(path, text)
-        .map_err(|error| CommandError::failure(format!("--map: {}: {error}", shown(path))))?;
-    Ok(true)
+    match File::create_new(path).and_then(|mut file| file.write_all(text.as_bytes())) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(CommandError::failure(format!("--map: {}: {error}", shown(path)))),
+    }
 }
 
 fn print_report(

@@ -156,19 +156,16 @@ impl ImportPlan<'_> {
     fn write_entry(&self, index: usize, batch: &ChangeBatch) -> Value {
         let PlannedItem { kind, item, values, stored, parent, hash, .. } = &self.items[index];
         let mut entry = Map::new();
-        match stored {
-            Some(stored) => {
-                entry.insert("update".to_owned(), json!(stored.id));
-                entry.insert("if_version".to_owned(), json!(stored.version));
-            }
-            None => {
-                entry.insert("create".to_owned(), json!(kind.name));
-                entry.insert("name".to_owned(), json!(local_name(index)));
-                entry.extend(item.id.as_ref().map(|id| (WANTED_ID.to_owned(), json!(id))));
-                for (name, value) in [("priority", json!(3)), ("type", json!("Functional"))] {
-                    if find_field(kind, name).is_some_and(|field| field.is_required) {
-                        entry.insert(name.to_owned(), value);
-                    }
+        if let Some(stored) = stored {
+            entry.insert("update".to_owned(), json!(stored.id));
+            entry.insert("if_version".to_owned(), json!(stored.version));
+        } else {
+            entry.insert("create".to_owned(), json!(kind.name));
+            entry.insert("name".to_owned(), json!(local_name(index)));
+            entry.extend(item.id.as_ref().map(|id| (WANTED_ID.to_owned(), json!(id))));
+            for (name, value) in [("priority", json!(3)), ("type", json!("Functional"))] {
+                if find_field(kind, name).is_some_and(|field| field.is_required) {
+                    entry.insert(name.to_owned(), value);
                 }
             }
         }

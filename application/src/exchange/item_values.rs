@@ -159,13 +159,12 @@ impl ItemReader<'_> {
                     return Err(format!("{:?} is not 1 Critical to 4 Low", truncate_echo(text)));
                 }
             },
-            FieldType::Choice(names) => match find_by_name(names, |name| name, text) {
-                Some(name) => json!(name),
-                None => {
-                    let (shown, names) = (truncate_echo(text), names.join(", "));
-                    return Err(format!("{shown:?} is not one of {names}"));
-                }
-            },
+            FieldType::Choice(names) => {
+                let found = find_by_name(names, |name| name, text);
+                json!(found.ok_or_else(|| {
+                    format!("{:?} is not one of {}", truncate_echo(text), names.join(", "))
+                })?)
+            }
             _ => json!(text),
         };
         Ok(Some(value))
@@ -184,7 +183,7 @@ impl ItemReader<'_> {
         match check_extra(&key, &text, self.schema) {
             Ok(()) => _ = values.insert(format!("extra.{key}"), json!(text)),
             Err(problem) => {
-                self.report.notes.push(format!("{}: {name} is not taken: {problem}", item.source))
+                self.report.notes.push(format!("{}: {name} is not taken: {problem}", item.source));
             }
         }
     }

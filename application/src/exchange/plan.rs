@@ -159,14 +159,12 @@ impl<'s> ImportPlan<'s> {
         let source = format!("{}:{}", self.options.format, source);
         let source: String = source.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         let max = MAX_IMPORTED_FROM_CHARS - HASH_AND_SPACE;
-        match source.char_indices().nth(max) {
-            None => source,
-            Some(_) => {
-                let kept: String = source.chars().take(max - HASH_AND_SPACE).collect();
-                let hash = super::item_values::text_hash(&source);
-                format!("{kept}~{}", hash.as_str().unwrap_or_default())
-            }
+        if source.chars().nth(max).is_none() {
+            return source;
         }
+        let kept: String = source.chars().take(max - HASH_AND_SPACE).collect();
+        let hash = super::item_values::text_hash(&source);
+        format!("{kept}~{}", hash.as_str().unwrap_or_default())
     }
 
     fn find(&self, index: usize, name: &str) -> Target {

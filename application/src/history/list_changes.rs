@@ -1,5 +1,6 @@
 //! `list_changes`: the documents that changed since a time or an earlier answer, the newest last.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -110,16 +111,18 @@ impl Tool for ListChanges {
                     time.to_rfc3339()
                 ));
             }
-            let mut changed = ports.history.changed_documents(project, time, ids).await?;
+            let mut documents = ports.history.changed_documents(project, time, ids).await?;
             // A tombstone tells what the deletion of its document tells.
-            changed.retain(|one| {
+            documents.retain(|one| {
                 let is_entity = one.id.kind == DocumentKind::Entity;
                 (index == 0 || is_entity) && one.id.kind != DocumentKind::Deleted
             });
-            let metas = read_metas(ports, project, &changed).await?;
-            for one in changed {
+            let metas = read_metas(ports, project, &documents).await?;
+            for one in documents {
                 let meta = metas.get(&one.id).cloned();
-                if kinds.is_empty() || kinds.iter().any(|kind| is_of(*kind, &one.id, &meta)) {
+                if kinds.is_empty()
+                    || kinds.iter().any(|kind| is_of(*kind, &one.id, meta.as_deref()))
+                {
                     changes.push((project.clone(), one, meta));
                 }
             }
@@ -222,22 +225,22 @@ async fn read_metas(
         for (id, tombstone) in ids.iter().zip(texts) {
             if let Some(tombstone) = tombstone {
                 // A tombstone has the front matter of the document.
-                metas.insert(id.clone(), meta_of(Document { id: id.clone(), ..tombstone }));
+                metas.insert(id.clone(), meta_of(&Document { id: id.clone(), ..tombstone }));
             }
         }
     }
     Ok(metas)
 }
 
-fn meta_of(document: Document) -> Arc<DocumentMeta> {
-    Arc::new(DocumentMeta::from_document(&document, Timestamp::default()))
+fn meta_of(document: &Document) -> Arc<DocumentMeta> {
+    Arc::new(DocumentMeta::from_document(document, Timestamp::default()))
 }
 
-fn is_of(kind: EntityType, id: &DocumentId, meta: &Option<Arc<DocumentMeta>>) -> bool {
+fn is_of(kind: EntityType, id: &DocumentId, meta: Option<&DocumentMeta>) -> bool {
     match kind {
         EntityType::Documents(kind) => id.kind == kind,
         EntityType::Entities(kind) => {
-            let entity = meta.as_ref().and_then(|meta| meta.entity.as_ref());
+            let entity = meta.and_then(|meta| meta.entity.as_ref());
             let kind_of = entity.and_then(|entity| EntityKind::parse(&entity.kind));
             id.kind == DocumentKind::Entity && kind_of == Some(kind)
         }
@@ -260,7 +263,7 @@ async fn read_record(
         user = newest.and_then(|newest| newest.origin.user.clone());
         let version = entries.iter().find_map(|found| found.version);
         if let (None, Some(version)) = (meta, version) {
-            lost = ports.history.document_at(project, id, version).await?.map(meta_of);
+            lost = ports.history.document_at(project, id, version).await?.as_ref().map(meta_of);
         }
     }
     let meta = meta.or(lost.as_deref());
@@ -269,7 +272,7 @@ async fn read_record(
             DocumentKind::Section => id.name.clone(),
             _ => id.to_string(),
         },
-        |reference| reference.into_owned(),
+        Cow::into_owned,
     );
     let change = match (entry.version, is_new) {
         (None, _) => "deleted",

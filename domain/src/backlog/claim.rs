@@ -67,7 +67,6 @@ impl ClaimChange {
         let (id, holder, seconds) = match (&self.action, live) {
             (ClaimAction::Claim { id, holder, seconds }, None) => (id, holder, seconds),
             (_, None) => return Err(ClaimRefusal::Ended),
-            (ClaimAction::Release { id: None }, Some(_)) => return Ok(None),
             (
                 ClaimAction::Claim { id, .. }
                 | ClaimAction::Renew { id, .. }

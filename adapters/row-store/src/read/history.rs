@@ -88,12 +88,11 @@ pub(crate) async fn changed_documents(
     since: Timestamp,
     ids: Option<Vec<DocumentId>>,
 ) -> StoreResult<Vec<ChangedDocument>> {
-    let ids: BTreeSet<DocumentId> = match ids {
-        Some(ids) => ids.into_iter().collect(),
-        None => {
-            let recent = recent_changes(source, project, since, MAX_CHANGES).await?;
-            recent.into_iter().map(|change| change.id).collect()
-        }
+    let ids: BTreeSet<DocumentId> = if let Some(ids) = ids {
+        ids.into_iter().collect()
+    } else {
+        let recent = recent_changes(source, project, since, MAX_CHANGES).await?;
+        recent.into_iter().map(|change| change.id).collect()
     };
     let ids: Vec<DocumentId> = ids.into_iter().collect();
     let mut changed = Vec::with_capacity(ids.len());

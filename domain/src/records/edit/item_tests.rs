@@ -203,6 +203,7 @@ fn edit_without_changes_returns_none() {
         parent: None,
         assignee: Some(String::new()),
         custom: vec![("risk".to_owned(), Value::Null)],
+        extra: Vec::new(),
         tags: Some(Vec::new()),
         rank: Some(String::new()),
         relationships: Some(item.relationships.clone()),
