@@ -13,7 +13,7 @@ use crate::init::{Place, output};
 /// Above it, Claude Code shows a preview and Codex cuts the text.
 const MAX_CONTEXT_CHARS: usize = 10_000;
 
-/// What a client documents about its hooks.
+/// The documented rules of a client's hooks.
 struct HookRules {
     client: Client,
     /// Its names of the events; the second is absent if prompts get no context.

@@ -24,7 +24,7 @@ pub struct ImportReport {
     pub conflicts: Vec<ReportedItem>,
     /// Records whose item is no longer in the source.
     pub gone: Vec<String>,
-    /// What was not taken, or was taken in another form.
+    /// Values that were not taken, or were taken in another form.
     pub notes: Vec<String>,
     /// Texts that are no value of their field, by field. A mapping gives them one.
     pub unknown_values: BTreeMap<String, BTreeSet<String>>,

@@ -290,7 +290,7 @@ async fn read_record(
     })
 }
 
-/// What the cursors of a page need.
+/// The state that the cursors of a page need.
 struct ListedChanges {
     pages: PageReader,
     next: Moment,
