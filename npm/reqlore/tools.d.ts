@@ -3,7 +3,7 @@
 
 /** Every tool with its arguments and result. */
 export interface Tools {
-  /** Creates, updates, deletes and relates up to 100 items and rules, all or nothing. Each entry has exactly one of create (a kind), update, delete, relate; its other keys are the arguments of the tool for one item. A rule has an ID such as checkout:3. */
+  /** Applies up to 100 changes of items and rules, all or nothing. Each entry has one of create (a kind), update, delete, relate, and the arguments of the tool for one item. A rule has an ID such as checkout:3. */
   apply_changes: { arguments: ApplyChangesArguments; result: ApplyChangesResult };
   /** Claims a story for some time, so that no other assistant takes it. */
   claim_item: { arguments: ClaimItemArguments; result: ClaimItemResult };
@@ -367,6 +367,7 @@ export type ApplyChangesArguments = {
      */
     index?: string;
     cascade?: boolean;
+    extra?: {};
     if_version?: string;
   }[];
   /**

@@ -211,17 +211,9 @@ pub static KINDS: [RecordKind; 12] = [
     entity("session", "Session", "sessions", &["ses"]),
 ];
 
-/// A kind that a test adds.
-#[cfg(any(test, feature = "test-doubles"))]
-pub static ADDED_KIND: std::sync::OnceLock<RecordKind> = std::sync::OnceLock::new();
-
 /// All kinds, in the order of [`KINDS`].
 pub fn all_kinds() -> impl Iterator<Item = &'static RecordKind> {
-    #[cfg(any(test, feature = "test-doubles"))]
-    let added = ADDED_KIND.get();
-    #[cfg(not(any(test, feature = "test-doubles")))]
-    let added = None;
-    KINDS.iter().chain(added)
+    KINDS.iter()
 }
 
 fn entity_rows() -> impl Iterator<Item = &'static RecordKind> {
