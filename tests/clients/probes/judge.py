@@ -59,7 +59,7 @@ class Project:
             file = self.root / path
             file.parent.mkdir(parents=True)
             file.write_text(text, "utf-8")
-        self.run([*self.server[2:], "import", str(HERE / "backlog.json")])
+        self.run([*self.server, "import", str(HERE / "backlog.json")])
 
     def install(self) -> Path:
         """Creates a folder for the PATH whose `reqlore` is the observed binary."""
