@@ -1,6 +1,5 @@
 //! Guesses the field of a column by its heading, in English and German.
 
-use reqlore_domain::link_values::is_known_relation;
 use reqlore_domain::records::fields::IMPORTED_FROM;
 use reqlore_domain::records::kinds::find_kind;
 
@@ -91,9 +90,6 @@ pub(crate) fn guess_field(heading: &str, custom_fields: &[(String, String)]) -> 
         if normalize(field) == word || headings.contains(&&*word) {
             return field.to_owned();
         }
-    }
-    if is_known_relation(heading) || DERIVED.contains(&heading) {
-        return heading.to_owned();
     }
     heading.trim().to_owned()
 }

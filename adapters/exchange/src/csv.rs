@@ -6,7 +6,7 @@ use std::io::BufRead;
 use ::csv::{ReaderBuilder, StringRecord};
 use reqlore_domain::link_values::is_known_relation;
 use reqlore_domain::ports::exchange::{
-    ExchangeFormat, ExportedFiles, ImportMapping, ImportedItem, ImportedItems, SourceFile,
+    ExchangeFormat, ExportedFiles, ImportMapping, ImportedItem, ImportedItems, SourceFile, is_utf16,
 };
 use reqlore_domain::records::answers::csv::{split_list, unmark, whole_items_csv};
 use reqlore_domain::records::answers::lists::ListedItem;
@@ -46,8 +46,8 @@ impl ExchangeFormat for Csv {
         Ok(imported)
     }
 
-    fn write(&self, records: &[ListedItem]) -> Option<ExportedFiles> {
-        Some(vec![("items.csv".to_owned(), whole_items_csv(records))])
+    fn write(&self, records: Vec<ListedItem>) -> Option<ExportedFiles> {
+        Some(vec![("items.csv".to_owned(), whole_items_csv(&records))])
     }
 }
 
@@ -71,7 +71,7 @@ fn read_file(
     imported: &mut ImportedItems,
 ) -> Result<(), String> {
     let beginning = file.content.fill_buf().map_err(|error| format!(": {error}"))?;
-    if beginning.starts_with(&[0xff, 0xfe]) || beginning.starts_with(&[0xfe, 0xff]) {
+    if is_utf16(beginning) {
         return Err(": it is UTF-16; save it as CSV UTF-8".to_owned());
     }
     let separator = find_separator(beginning);

@@ -61,8 +61,7 @@ impl ExchangeFormat for Json {
         Ok(imported)
     }
 
-    fn write(&self, records: &[ListedItem]) -> Option<ExportedFiles> {
-        let mut items = records.to_vec();
+    fn write(&self, mut items: Vec<ListedItem>) -> Option<ExportedFiles> {
         for item in &mut items {
             // Of this project, not of the record.
             item.version.clear();

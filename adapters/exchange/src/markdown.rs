@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use reqlore_domain::ports::exchange::{
     ExchangeFormat, ExportedFiles, ImportMapping, ImportedItem, ImportedItems, SourceFile,
+    file_title,
 };
 use reqlore_domain::records::answers::lists::ListedItem;
 
@@ -40,8 +41,8 @@ impl ExchangeFormat for MarkdownDocument {
         Ok(imported)
     }
 
-    fn write(&self, records: &[ListedItem]) -> Option<ExportedFiles> {
-        Some(vec![("requirements.md".to_owned(), write_document(records))])
+    fn write(&self, records: Vec<ListedItem>) -> Option<ExportedFiles> {
+        Some(vec![("requirements.md".to_owned(), write_document(&records))])
     }
 }
 
@@ -63,13 +64,11 @@ impl DocumentReader<'_> {
         let title = found.first().filter(|first| first.heading.level == 1);
         let is_only = found.iter().filter(|one| one.heading.level == 1).count() == 1;
         let title = title.filter(|_| is_only && before.trim().is_empty());
-        let file = self.path.rsplit('/').next().unwrap_or(self.path);
         let name = title.map(|title| title.heading.title.clone()).filter(|name| !name.is_empty());
         let epic = ImportedItem {
             source: format!("{}#", self.path),
             kind: "epic".to_owned(),
-            title: name
-                .unwrap_or_else(|| file.rsplit_once('.').map_or(file, |(stem, _)| stem).to_owned()),
+            title: name.unwrap_or_else(|| file_title(self.path).to_owned()),
             ..ImportedItem::default()
         };
         let source = epic.source.clone();

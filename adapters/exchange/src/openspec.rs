@@ -46,8 +46,8 @@ impl ExchangeFormat for OpenSpec {
         Ok(imported)
     }
 
-    fn write(&self, records: &[ListedItem]) -> Option<ExportedFiles> {
-        Some(write_specs(records))
+    fn write(&self, records: Vec<ListedItem>) -> Option<ExportedFiles> {
+        Some(write_specs(&records))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The headings of a Markdown text, with their sections.
 
-use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 /// A heading outside of lists and quotes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(crate) struct Section<'t> {
     pub(crate) text: &'t str,
 }
 
-pub(crate) fn headings(text: &str) -> Vec<Heading> {
+fn headings(text: &str) -> Vec<Heading> {
     let mut found: Vec<Heading> = Vec::new();
     let mut depth = 0_usize;
     for (event, range) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
@@ -29,7 +29,7 @@ pub(crate) fn headings(text: &str) -> Vec<Heading> {
             Event::Start(Tag::Heading { level, .. }) if depth == 0 => {
                 let title = heading_title(&text[range.clone()]);
                 found.push(Heading {
-                    level: level_number(level),
+                    level: level as usize,
                     title,
                     start: range.start,
                     end: range.end,
@@ -41,10 +41,6 @@ pub(crate) fn headings(text: &str) -> Vec<Heading> {
         }
     }
     found
-}
-
-fn level_number(level: HeadingLevel) -> usize {
-    level as usize
 }
 
 /// The text of a heading with `#` or underlined.

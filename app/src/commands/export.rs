@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::error::ErrorKind;
-use reqlore_domain::ports::exchange::ExportedFiles;
-use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
+use reqlore_domain::ports::exchange::{ExchangeFormat, ExportedFiles};
+use reqlore_domain::records::answers::lists::{LISTED_KEYS, ListPage, ListedItem};
 use reqlore_domain::untrusted_text::{encode_line, encode_lines};
 use reqlore_exchange::{FORMATS, find_format};
 use serde_json::json;
@@ -19,22 +19,8 @@ use crate::exit::{CommandError, Result};
 
 /// Items in one call, because each may have a long text.
 const PAGE_ITEMS: usize = 100;
-const KEYS: [&str; 14] = [
-    "title",
-    "status",
-    "priority",
-    "rank",
-    "type_name",
-    "assignee_username",
-    "parent",
-    "tags",
-    "version",
-    "kind",
-    "fields",
-    "description",
-    "links",
-    "extra",
-];
+/// Keys of lists that no file has.
+const LEFT_OUT: [&str; 2] = ["updated_at", "progress"];
 /// All kinds of entities.
 const ENTITY: &str = "entity";
 
@@ -64,44 +50,53 @@ pub(crate) struct ExportOptions {
 }
 
 pub(crate) fn run(config: &AppConfig, options: &ExportOptions) -> Result<u8> {
-    let Some(format) = find_format(&options.format) else {
-        let names: Vec<&str> = FORMATS.iter().map(|format| format.name()).collect();
-        let (name, names) = (clean_line(&options.format), names.join(", "));
-        let message = format!("FORMAT: {name:?} is not a format; use one of {names}");
-        return Err(CommandError::usage_error(message));
-    };
+    let format = parse_format("FORMAT", &options.format)?;
     let client = ToolClient::open(config, &options.project, ClientPurpose::Read)?;
     let mut filter = options.filter()?;
     let mut records = Vec::new();
     visit_records(&client, |record| {
-        if filter.accepts(record) {
-            records.push(record.clone());
+        if filter.accepts(&record) {
+            records.push(record);
         }
     })?;
     drop(client);
-    let Some(files) = format.write(&records) else {
+    let count = records.len();
+    let Some(files) = format.write(records) else {
         let message = format!("FORMAT: {} can only be imported", format.name());
         return Err(CommandError::usage_error(message));
     };
-    write_files(files, options.out.as_deref(), records.len())
+    write_files(files, options.out.as_deref(), count)
+}
+
+/// `argument` named the format.
+pub(super) fn parse_format(argument: &str, name: &str) -> Result<&'static dyn ExchangeFormat> {
+    find_format(name).ok_or_else(|| {
+        let (name, names) = (clean_line(name), format_names().join(", "));
+        let message = format!("{argument}: {name:?} is not a format; use one of {names}");
+        CommandError::usage_error(message)
+    })
+}
+
+pub(super) fn format_names() -> Vec<&'static str> {
+    FORMATS.iter().map(|format| format.name()).collect()
 }
 
 /// Calls `visit` with each record, items in the order of [`ItemKind::ALL`] and then entities.
-pub(super) fn visit_records(client: &ToolClient, mut visit: impl FnMut(&ListedItem)) -> Result<()> {
+pub(super) fn visit_records(client: &ToolClient, mut visit: impl FnMut(ListedItem)) -> Result<()> {
+    let mut keys = LISTED_KEYS.to_vec();
+    keys.retain(|key| !LEFT_OUT.contains(key));
     let kinds = ItemKind::ALL.map(ItemKind::name).into_iter().chain([ENTITY]);
     for kind in kinds {
         let mut arguments =
-            json!({ "kind": kind, "sort": "reference", "show": KEYS, "limit": PAGE_ITEMS });
+            json!({ "kind": kind, "sort": "reference", "show": keys, "limit": PAGE_ITEMS });
         loop {
-            let mut page: ListPage = match client.call("list_items", arguments.clone()) {
+            let page: ListPage = match client.call("list_items", arguments.clone()) {
                 // The toolset of the kind is turned off.
                 Err(error) if error.kind == ErrorKind::InvalidArgument => break,
                 page => page?,
             };
-            for record in &page.items {
-                visit(record);
-            }
-            match page.next_cursor.take() {
+            page.items.into_iter().for_each(&mut visit);
+            match page.next_cursor {
                 Some(cursor) => arguments["cursor"] = json!(cursor),
                 None => break,
             }

@@ -10,10 +10,10 @@ use reqlore_domain::ports::exchange::{
 };
 use reqlore_domain::ports::service::ProgressSink;
 use reqlore_domain::untrusted_text::encode_line;
-use reqlore_exchange::{FORMATS, find_format};
+use reqlore_exchange::FORMATS;
 use serde_json::json;
 
-use super::export::visit_records;
+use super::export::{format_names, parse_format, visit_records};
 use super::output::{clean_line, print, print_json};
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
 use crate::config::AppConfig;
@@ -66,7 +66,7 @@ pub(crate) fn run(config: &AppConfig, options: &ImportCommandOptions) -> Result<
     let paths = source_files(&options.source)?;
     let named = options.from.as_deref().or(Some(&mapping.format)).filter(|name| !name.is_empty());
     let format = match named {
-        Some(name) => find_format(name).ok_or_else(|| unknown_format("--from", name))?,
+        Some(name) => parse_format("--from", name)?,
         None => recognize(&paths)?,
     };
     let purpose = if options.dry_run { ClientPurpose::Read } else { ClientPurpose::Add };
@@ -84,7 +84,7 @@ pub(crate) fn run(config: &AppConfig, options: &ImportCommandOptions) -> Result<
         values: mapping.values.clone(),
     };
     let mut plan = ImportPlan::new(&schema, import, imported);
-    visit_records(&client, |record| plan.add_stored(record))?;
+    visit_records(&client, |record| plan.add_stored(&record))?;
     plan.decide();
     let is_mapped = write_mapping(options.map.as_deref(), &mut mapping, plan.report())?;
     if options.dry_run || !plan.report().problems.is_empty() {
@@ -113,12 +113,6 @@ pub(crate) fn run(config: &AppConfig, options: &ImportCommandOptions) -> Result<
         return Err(error);
     }
     print_report(options, plan.report(), &mapping, is_mapped, &plan.renumbered())
-}
-
-fn unknown_format(argument: &str, name: &str) -> CommandError {
-    let names: Vec<&str> = FORMATS.iter().map(|format| format.name()).collect();
-    let (name, names) = (clean_line(name), names.join(", "));
-    CommandError::usage_error(format!("{argument}: {name:?} is not a format; use one of {names}"))
 }
 
 fn shown(path: &Path) -> String {
@@ -204,9 +198,8 @@ fn recognize(files: &[(String, PathBuf)]) -> Result<&'static dyn ExchangeFormat>
         found = found.min(format.unwrap_or(found));
     }
     FORMATS.get(found).copied().ok_or_else(|| {
-        let names: Vec<&str> = FORMATS.iter().map(|format| format.name()).collect();
-        let message =
-            format!("SOURCE: the format is unknown; name it with --from {}", names.join("|"));
+        let names = format_names().join("|");
+        let message = format!("SOURCE: the format is unknown; name it with --from {names}");
         CommandError::usage_error(message)
     })
 }

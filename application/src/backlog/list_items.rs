@@ -18,7 +18,7 @@ use reqlore_domain::ports::record_list::{
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::records::answers::claims::ClaimView;
 use reqlore_domain::records::answers::entry_line::{EntryLine, custom_text};
-use reqlore_domain::records::answers::lists::{ListPage, ListedItem, ProgressView};
+use reqlore_domain::records::answers::lists::{LISTED_KEYS, ListPage, ListedItem, ProgressView};
 use reqlore_domain::records::custom_field::CustomField;
 use reqlore_domain::records::ended::overdue_review;
 use reqlore_domain::records::fields::{FieldType, fields_of};
@@ -85,28 +85,10 @@ struct Arguments {
     fields: Map<String, Value>,
 }
 
-/// The keys of [`ListedItem`].
 struct ListKeys;
 
 impl EntryKeys for ListKeys {
-    const KEYS: &'static [&'static str] = &[
-        "title",
-        "status",
-        "priority",
-        "rank",
-        "type_name",
-        "assignee_username",
-        "parent",
-        "tags",
-        "updated_at",
-        "version",
-        "progress",
-        "kind",
-        "fields",
-        "description",
-        "links",
-        "extra",
-    ];
+    const KEYS: &'static [&'static str] = &LISTED_KEYS;
 }
 
 #[async_trait]

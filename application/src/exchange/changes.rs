@@ -49,21 +49,21 @@ impl ImportPlan<'_> {
     ) -> Result<usize, (usize, usize, E)> {
         let steps = self.steps();
         let (mut batch, mut bytes, mut done) = (ChangeBatch::default(), 0, 0);
+        let mut has_writes = false;
         for step in &steps {
-            let (index, entry) = self.entry(step, &batch);
+            let is_link = !matches!(step, Step::Write(_));
+            let (index, mut entry) = self.entry(step, &batch);
             let size = entry.to_string().len();
             // A link needs the ID of its target, and a large batch may be refused.
             let is_full = batch.entries.len() == MAX_ENTRIES || bytes + size > MAX_BATCH_BYTES;
-            let is_link = !matches!(step, Step::Write(_));
-            let has_writes = batch.entries.iter().any(|entry| entry.get("extra").is_some());
             if !batch.entries.is_empty() && (is_full || is_link && has_writes) {
                 done += self.send(&mut batch, (done, steps.len()), &mut write)?;
-                bytes = 0;
+                (bytes, has_writes) = (0, false);
+                // With the IDs of the batch that was just sent.
+                (_, entry) = self.entry(step, &batch);
             }
-            // With the IDs of the batch that was just sent.
-            let (_, entry) =
-                if batch.entries.is_empty() { self.entry(step, &batch) } else { (index, entry) };
             bytes += size;
+            has_writes |= !is_link;
             batch.entries.push(entry);
             batch.items.push(index);
         }

@@ -233,7 +233,7 @@ pub(super) fn record_values(item: &ListedItem) -> ItemValues {
     values
 }
 
-pub(super) fn text_hash(text: &str) -> Value {
+fn text_hash(text: &str) -> Value {
     json!(short_hash(text.trim_matches(['\r', '\n'])))
 }
 
@@ -269,7 +269,7 @@ fn unique_texts(list: &[Value], is_sorted: bool) -> Vec<String> {
     texts
 }
 
-fn short_hash(text: &str) -> String {
+pub(super) fn short_hash(text: &str) -> String {
     Version::of_bytes(text.as_bytes()).to_string()
 }
 

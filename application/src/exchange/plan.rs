@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use reqlore_domain::backlog::{ItemKind, Reference};
-use reqlore_domain::ports::exchange::{ImportedItem, ImportedItems};
+use reqlore_domain::ports::exchange::{ImportedItem, ImportedItems, file_title};
 use reqlore_domain::records::answers::lists::ListedItem;
 use reqlore_domain::records::custom_field::CustomField;
 use reqlore_domain::records::extra::MAX_IMPORTED_FROM_CHARS;
@@ -12,7 +12,9 @@ use reqlore_domain::records::kinds::{RecordKind, find_kind};
 use reqlore_domain::records::schema::RecordSchema;
 use serde_json::json;
 
-use super::item_values::{ItemReader, ItemValues, LINKS, has_relation, record_values, values_hash};
+use super::item_values::{
+    ItemReader, ItemValues, LINKS, has_relation, record_values, short_hash, values_hash,
+};
 use super::report::{ImportReport, ReportedItem};
 
 /// Choices of the user.
@@ -163,8 +165,7 @@ impl<'s> ImportPlan<'s> {
             return source;
         }
         let kept: String = source.chars().take(max - HASH_AND_SPACE).collect();
-        let hash = super::item_values::text_hash(&source);
-        format!("{kept}~{}", hash.as_str().unwrap_or_default())
+        format!("{kept}~{}", short_hash(&source))
     }
 
     fn find(&self, index: usize, name: &str) -> Target {
@@ -227,35 +228,25 @@ impl<'s> ImportPlan<'s> {
             return Some(Target::Stored(epic.clone()));
         }
         let path = self.path_of(index);
-        let file = path.rsplit('/').next().unwrap_or(&path);
-        let title = file.rsplit_once('.').map_or(file, |(stem, _)| stem).to_owned();
+        let title = file_title(&path).to_owned();
         self.made(ItemKind::Epic, format!("{path}#"), title)
     }
 
     /// The story of an epic that holds what the source has directly below the epic.
     fn story_of(&mut self, epic: Target, index: usize) -> Option<Target> {
-        let (title, suffix) = match &epic {
+        let (path, id, title) = match &epic {
             Target::Item(epic) => {
-                let epic = &self.items[*epic].item;
-                (
-                    epic.title.clone(),
-                    epic.source.split_once('#').map_or("", |(_, id)| id).to_owned(),
-                )
+                let ImportedItem { source, title, .. } = &self.items[*epic].item;
+                let id = source.split_once('#').map_or("", |(_, id)| id);
+                (self.path_of(*epic), id.to_owned(), title.clone())
             }
             Target::Stored(epic) => {
                 let path = self.path_of(index);
-                let file = path.rsplit('/').next().unwrap_or(&path).to_owned();
-                (
-                    file.rsplit_once('.').map_or(file.clone(), |(stem, _)| stem.to_owned()),
-                    epic.clone(),
-                )
+                let title = file_title(&path).to_owned();
+                (path, epic.clone(), title)
             }
         };
-        let path = match &epic {
-            Target::Item(epic) => self.path_of(*epic),
-            Target::Stored(_) => self.path_of(index),
-        };
-        let story = self.made(ItemKind::UserStory, format!("{path}#{suffix}~story"), title)?;
+        let story = self.made(ItemKind::UserStory, format!("{path}#{id}~story"), title)?;
         if let Target::Item(story) = story {
             self.items[story].parent = Some(epic);
         }

@@ -30,7 +30,7 @@ pub trait ExchangeFormat: Sync {
 
     /// Renders records, each parent before its children, as files; `None` if the format is only
     /// imported.
-    fn write(&self, records: &[ListedItem]) -> Option<ExportedFiles>;
+    fn write(&self, records: Vec<ListedItem>) -> Option<ExportedFiles>;
 }
 
 /// A file to import.
@@ -49,7 +49,7 @@ impl SourceFile {
         if bytes.len() as u64 > MAX_SOURCE_BYTES {
             return Err(format!("{}: it has more than 100 MiB; split it", self.path));
         }
-        if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        if is_utf16(&bytes) {
             return Err(format!("{}: it is UTF-16; save it as UTF-8", self.path));
         }
         let text = String::from_utf8(bytes).map_err(|error| {
@@ -65,6 +65,17 @@ impl std::fmt::Debug for SourceFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SourceFile").field("path", &self.path).finish_non_exhaustive()
     }
+}
+
+/// The name of a file without folders and extension, for an item that a file stands for.
+pub fn file_title(path: &str) -> &str {
+    let file = path.rsplit('/').next().unwrap_or(path);
+    file.rsplit_once('.').map_or(file, |(stem, _)| stem)
+}
+
+/// True for the beginning of a text in UTF-16 with a byte order mark.
+pub fn is_utf16(beginning: &[u8]) -> bool {
+    beginning.starts_with(&[0xff, 0xfe]) || beginning.starts_with(&[0xfe, 0xff])
 }
 
 /// An item of a source.

@@ -27,6 +27,26 @@ pub struct ListPage {
     pub notes: Vec<String>,
 }
 
+/// The keys of [`ListedItem`] that a caller may choose.
+pub const LISTED_KEYS: [&str; 16] = [
+    "title",
+    "status",
+    "priority",
+    "rank",
+    "type_name",
+    "assignee_username",
+    "parent",
+    "tags",
+    "updated_at",
+    "version",
+    "progress",
+    "kind",
+    "fields",
+    "description",
+    "links",
+    "extra",
+];
+
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ListedItem {
     pub reference_id: String,
