@@ -5,7 +5,7 @@ use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::service::RenderedAnswer;
 use reqlore_domain::records::answers::sections::SectionDetails;
-use reqlore_domain::records::kinds::{RecordKind, all_kinds};
+use reqlore_domain::records::kinds::{KINDS, RecordKind};
 use reqlore_domain::records::template::TemplateList;
 use reqlore_domain::untrusted_text::encode_id;
 use serde_json::{Map, Value, json};
@@ -70,7 +70,7 @@ pub(crate) struct AddOptions {
 }
 
 fn kind_help() -> String {
-    let names = all_kinds().map(RecordKind::short_name).collect::<Vec<_>>().join(", ");
+    let names = KINDS.iter().map(RecordKind::short_name).collect::<Vec<_>>().join(", ");
     names.rsplit_once(", ").map(|(first, last)| format!("{first} or {last}")).unwrap_or_default()
 }
 

@@ -10,7 +10,7 @@ use reqlore_domain::knowledge::EntityKind;
 use reqlore_domain::records::answers::details::ItemView;
 use reqlore_domain::records::custom_field::{CustomField, CustomType};
 use reqlore_domain::records::fields::{FieldType, RecordField, fields_of};
-use reqlore_domain::records::kinds::{RecordKind, all_kinds, find_kind};
+use reqlore_domain::records::kinds::{KINDS, RecordKind, find_kind};
 use reqlore_domain::records::schema::RecordSchema;
 use reqlore_domain::records::values::is_built_in;
 use serde_json::{Map, Value, json};
@@ -37,7 +37,7 @@ impl WritableKind {
             return Err(CommandError::usage_error(format!(
                 "{:?} is not a kind; the kinds are {}",
                 truncate_echo(text),
-                all_kinds().map(RecordKind::short_name).collect::<Vec<_>>().join(", ")
+                KINDS.iter().map(RecordKind::short_name).collect::<Vec<_>>().join(", ")
             )));
         };
         let item = ItemKind::from_name(name).map(Self::Item);

@@ -10,7 +10,7 @@ use reqlore_domain::records::answers::entry_line::{custom_text, custom_value};
 use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
 use reqlore_domain::records::answers::sections::Instructions;
 use reqlore_domain::records::custom_field::{CustomField, FieldView};
-use reqlore_domain::records::kinds::{RecordKind, all_kinds};
+use reqlore_domain::records::kinds::{KINDS, RecordKind};
 use reqlore_domain::records::schema::RecordSchema;
 use reqlore_domain::sections::instructions;
 use serde::Serialize;
@@ -48,7 +48,7 @@ const CUSTOM_COLUMN: usize = 10;
 const OPTIONAL: [&str; 9] =
     ["UPDATED", "TAGS", "CLAIM", "TYPE", "KIND", "ASSIGNEE", "PARENT", "PRIORITY", "DONE"];
 
-/// A kind that commands list: one of [`all_kinds`], all entities, or sections.
+/// A kind that commands list: one of [`KINDS`], all entities, or sections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ListKind {
     /// The kind as `list_items` names it.
@@ -74,7 +74,7 @@ impl ListKind {
     /// Parses names and synonyms. Help and completion show the plurals.
     pub(crate) fn parser() -> impl TypedValueParser<Value = Self> {
         let mut kinds: Vec<(PossibleValue, Self)> = Vec::new();
-        for RecordKind { name, folder, words, synonyms, .. } in all_kinds() {
+        for RecordKind { name, folder, words, synonyms, .. } in &KINDS {
             let aliases = [name].into_iter().chain(*synonyms).copied();
             kinds
                 .push((PossibleValue::new(*folder).aliases(aliases), Self { name, words: *words }));

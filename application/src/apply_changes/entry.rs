@@ -8,7 +8,7 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::ToolCall;
 use reqlore_domain::records::fields::{FieldType, fields_of};
-use reqlore_domain::records::kinds::{IdSource, RecordKind, all_kinds, find_kind};
+use reqlore_domain::records::kinds::{IdSource, KINDS, RecordKind, find_kind};
 use reqlore_domain::untrusted_text::encode_line;
 use serde_json::{Map, Value};
 
@@ -37,7 +37,7 @@ impl NewKind {
 
     /// The names of all kinds of these toolsets.
     pub(super) fn names(toolsets: &[Toolset]) -> Vec<&'static str> {
-        let kinds = all_kinds().filter(|kind| toolsets.contains(&kind.toolset));
+        let kinds = KINDS.iter().filter(|kind| toolsets.contains(&kind.toolset));
         let mut names: Vec<_> = kinds.map(|kind| kind.name).collect();
         if toolsets.contains(&Toolset::Sections) {
             names.push(RULE);

@@ -112,7 +112,7 @@ impl Tool for ListChanges {
                 ));
             }
             let mut documents = ports.history.changed_documents(project, time, ids).await?;
-            // A tombstone tells what the deletion of its document tells.
+            // A tombstone repeats the deletion of its document.
             documents.retain(|one| {
                 let is_entity = one.id.kind == DocumentKind::Entity;
                 (index == 0 || is_entity) && one.id.kind != DocumentKind::Deleted

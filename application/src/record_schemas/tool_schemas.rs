@@ -3,7 +3,7 @@
 use reqlore_domain::backlog::Status;
 use reqlore_domain::ports::service::{ToolSchemas, ToolSpec};
 use reqlore_domain::records::custom_field::CustomField;
-use reqlore_domain::records::kinds::{IdSource, ItemKind, all_kinds};
+use reqlore_domain::records::kinds::{IdSource, ItemKind, KINDS};
 use reqlore_domain::records::schema::RecordSchema;
 use serde_json::{Map, Value, json};
 
@@ -72,7 +72,7 @@ pub(crate) fn tool_schemas(specs: &[&ToolSpec], schema: &RecordSchema) -> ToolSc
 impl<'s> SchemaAddition<'s> {
     /// `None` if the project adds nothing to the tool.
     fn of_tool(spec: &'s ToolSpec, schema: &'s RecordSchema) -> Option<Self> {
-        let kinds = all_kinds().filter(|kind| match spec.name {
+        let kinds = KINDS.iter().filter(|kind| match spec.name {
             "list_items" | "apply_changes" => true,
             name => [kind.create_tool, kind.update_tool].contains(&name),
         });

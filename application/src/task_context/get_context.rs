@@ -154,7 +154,7 @@ impl Tool for GetContext {
         notes.extend(problem_note(&problems));
         // With the separator and the word before a note.
         let note_bytes: usize = notes.iter().map(|note| note.len() + 8).sum();
-        let chosen = choose_entries(candidates, max_bytes - note_bytes);
+        let chosen = choose_entries(candidates, max_bytes.saturating_sub(note_bytes));
         let is_empty = chosen.entries.is_empty();
         let mut answer = ToolAnswer::new(ContextAnswer(chosen));
         answer.add_notes(notes);

@@ -211,18 +211,13 @@ pub static KINDS: [RecordKind; 12] = [
     entity("session", "Session", "sessions", &["ses"]),
 ];
 
-/// All kinds, in the order of [`KINDS`].
-pub fn all_kinds() -> impl Iterator<Item = &'static RecordKind> {
-    KINDS.iter()
-}
-
 fn entity_rows() -> impl Iterator<Item = &'static RecordKind> {
-    all_kinds().skip(ItemKind::ALL.len())
+    KINDS.iter().skip(ItemKind::ALL.len())
 }
 
 /// Finds a kind by its name, a plural, the prefix of its IDs or a synonym, in any spelling.
 pub fn find_kind(word: &str) -> Option<&'static RecordKind> {
-    all_kinds().find(|kind| {
+    KINDS.iter().find(|kind| {
         let names = [kind.name, kind.folder].into_iter().chain(kind.words);
         let mut names = names.chain(kind.synonyms.iter().chain(kind.prefixes).copied());
         names.any(|name| find_by_name(&[name], |name| name, word).is_some())

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::custom_field::CustomField;
 use super::fields::{FieldType, RecordField, value_fields};
-use super::kinds::all_kinds;
+use super::kinds::KINDS;
 use super::tombstone::RecordRef;
 use super::values::value_key;
 use crate::backlog::{ItemKind, ItemMeta, Priority, Status};
@@ -252,7 +252,7 @@ impl RecordSchema {
             return Ok(field);
         }
         let mut fields = self.fields.iter().filter(|field| field.has_kind(kind, is_entity));
-        let row = all_kinds().find(|row| row.name == kind);
+        let row = KINDS.iter().find(|row| row.name == kind);
         let kind = row.map_or("entities of this kind", |row| row.words[1]);
         let Some(first) = fields.next() else {
             return Err(format!("{kind} have no custom fields in this project; omit it"));

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::fields::{FieldType, RecordField, fields_of};
-use super::kinds::{IdSource, ItemKind, RecordKind, all_kinds, find_kind};
+use super::kinds::{IdSource, ItemKind, KINDS, RecordKind, find_kind};
 use super::parse::parse_tags;
 use super::schema::RecordSchema;
 use crate::backlog::fields::{Priority, Status, find_by_name};
@@ -39,7 +39,7 @@ impl RecordTemplate {
     /// error says that the name has no kind.
     pub fn parse(document: &str, text: &str, schema: &RecordSchema) -> Result<Self, String> {
         let (kind, name) = split_name(document).ok_or_else(|| {
-            let kinds: Vec<&str> = all_kinds().map(|kind| kind.name).collect();
+            let kinds: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
             format!("the name begins with none of the kinds {}; rename it", kinds.join(", "))
         })?;
         let parts = front_matter::split(text);

@@ -9,7 +9,7 @@ use reqlore_domain::backlog::Reference;
 use reqlore_domain::error::{ErrorKind, Result};
 use reqlore_domain::name_form::fold_name;
 use reqlore_domain::records::answers::search::{SearchAnswer, SearchResult};
-use reqlore_domain::records::kinds::all_kinds;
+use reqlore_domain::records::kinds::KINDS;
 use serde_json::json;
 
 use crate::config::WebConfig;
@@ -77,7 +77,7 @@ fn links(session: &PageSession, frame: &PageFrame) -> Vec<PaletteLink> {
     if frame.creation.is_none() {
         return links;
     }
-    for kind in all_kinds().filter(|kind| session.has_tool(kind.create_tool)) {
+    for kind in KINDS.iter().filter(|kind| session.has_tool(kind.create_tool)) {
         let label = format!("Create {} …", kind.words[0]);
         let url = frame.url(&new_page([("kind", kind.name)]));
         links.push(PaletteLink { icon: "plus", label, word: "action", url });

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::document::Document;
 use crate::records::custom_field::{CustomField, FieldView};
-use crate::records::kinds::{IdSource, RecordKind, all_kinds};
+use crate::records::kinds::{IdSource, KINDS, RecordKind};
 use crate::records::schema::RecordSchema;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -94,7 +94,7 @@ impl RecordSchemaAnswer {
             text: text.to_owned(),
             version: document.map(|document| document.version.to_string()).unwrap_or_default(),
             diagnostics: diagnostics.collect(),
-            kinds: all_kinds().map(|kind| KindSchema::new(kind, schema)).collect(),
+            kinds: KINDS.iter().map(|kind| KindSchema::new(kind, schema)).collect(),
             can_edit,
         }
     }
