@@ -19,16 +19,17 @@ function fetchPage(url) {
   return fetch(url, { headers });
 }
 
-/** The page; `null` if it can't be shown, because the server is not ready or the session has ended. */
-async function loadPage(url) {
+/** The HTML of a page; empty if it can't be shown, because the server is not ready or the session has ended. */
+async function loadHtml(url) {
   try {
     const response = await fetchPage(url);
-    if (response.status >= 500 || isSignIn(response)) return null;
-    return new DOMParser().parseFromString(await response.text(), "text/html");
+    return response.status >= 500 || isSignIn(response) ? "" : await response.text();
   } catch {
-    return null;
+    return "";
   }
 }
+
+const parse = (html) => new DOMParser().parseFromString(html, "text/html");
 
 const UNREACHABLE = "The server can't be reached; try again";
 
@@ -44,7 +45,9 @@ async function postForm(url, body) {
 
 /* Live pages */
 
-let shownHtml = main.innerHTML;
+/** The HTML of the page from its main column on. */
+const mainHtml = (html) => html.split("<main", 2)[1];
+let shownHtml;
 
 function hasChanges(part) {
   for (const input of part.querySelectorAll("textarea, input:not([id^=select-]), select")) {
@@ -89,28 +92,42 @@ async function refreshNow() {
   // The answer to a form is not the page of its address.
   if (!eventsUrl || isBusy()) return false;
   const { href } = location;
-  const page = await loadPage(href);
-  const fresh = page?.getElementById("main");
-  if (!fresh || isBusy() || location.href !== href || fresh.innerHTML === shownHtml) return Boolean(fresh);
-  showMain(fresh, scrollPositions());
+  const html = await loadHtml(href);
+  if (!html || isBusy()) return false;
+  if (location.href === href && mainHtml(html) !== shownHtml) showMain(html, parse(html), scrollPositions());
   return true;
 }
 
+/** Identifies a part among its siblings: an item by the first ID in it. */
+const keyOf = (part) => part.id || part.querySelector?.(":scope > [id], :scope > td > [id]")?.id;
+
 /** Replaces the parts of an element that differ from a fresh one. */
 function patch(element, fresh) {
-  const [parts, freshParts] = [element, fresh].map((one) => [...one.childNodes]);
-  if (parts.length !== freshParts.length) return element.replaceChildren(...freshParts);
-  parts.forEach((part, index) => {
-    const other = freshParts[index];
-    if (part.isEqualNode(other)) return;
+  const [parts, others] = [element, fresh].map((one) => [...one.childNodes]);
+  const keys = new Set(others.map(keyOf));
+  for (const other of others) {
+    const key = keyOf(other);
+    const isAt = (index) => parts[index] && keyOf(parts[index]) === key;
+    while (parts[0] && !keys.has(keyOf(parts[0]))) parts.shift().remove();
+    // One that moved down.
+    if (key && isAt(1)) parts.shift().remove();
+    if (key) keys.delete(key);
+    if (!isAt(0)) {
+      element.insertBefore(other, parts[0] ?? null);
+      continue;
+    }
+    const part = parts.shift();
+    if (part.isEqualNode(other)) continue;
     if (part.firstChild && part.cloneNode().isEqualNode(other.cloneNode())) patch(part, other);
     else part.replaceWith(other);
-  });
+  }
+  for (const part of parts) part.remove();
 }
 
 /** Replaces the main column; keeps focus, selection and opened details. */
-function showMain(fresh, scrolls) {
-  shownHtml = fresh.innerHTML;
+function showMain(html, page, scrolls) {
+  const fresh = page.getElementById("main");
+  shownHtml = mainHtml(html);
   const focused = document.activeElement?.id;
   const open = new Map([...main.querySelectorAll("details[id]")].map((part) => [part.id, part.open]));
   const selected = [...main.querySelectorAll(".select:checked")];
@@ -130,11 +147,12 @@ const FRAME_PARTS = ["#side", "[data-new]", "#theme-form [name=next]", "#done [n
 
 async function showPage(href, signal) {
   main.ariaBusy = "true";
-  const page = await loadPage(href);
+  const html = await loadHtml(href);
   if (signal.aborted) return;
   main.ariaBusy = null;
-  const pairs = FRAME_PARTS.map((part) => [document, page].map((one) => one?.querySelector(part)));
-  if (page?.body.dataset.events !== eventsUrl || pairs.some((pair) => pair.filter(Boolean).length === 1)) {
+  const page = parse(html);
+  const pairs = FRAME_PARTS.map((part) => [document, page].map((one) => one.querySelector(part)));
+  if (page.body.dataset.events !== eventsUrl || pairs.some((pair) => pair.filter(Boolean).length === 1)) {
     return location.replace(href);
   }
   for (const [part, fresh] of pairs) part?.replaceWith(fresh);
@@ -143,7 +161,7 @@ async function showPage(href, signal) {
   searchBox.value = searchBox.defaultValue = page.getElementById("q").defaultValue;
   isSubmitted = false;
   showError("");
-  showMain(page.getElementById("main"), history.state?.scrolls ?? []);
+  showMain(html, page, history.state?.scrolls ?? []);
   if (document.activeElement === document.body) (main.querySelector("[autofocus]") ?? main).focus();
   announce(`${page.title} ${main.querySelector(".page-head .muted")?.textContent ?? ""}`);
 }
@@ -424,10 +442,6 @@ function showMenu(menu, opener) {
 
 /* Board */
 
-function cardLinks(column) {
-  return [...column.querySelectorAll(".card > a:first-child")];
-}
-
 function showError(message) {
   // Outside of the main column, which a live update replaces.
   const box = byId("problem");
@@ -516,38 +530,20 @@ function openMoveMenu(link) {
   (menu.querySelector("[aria-checked=false]") ?? menu.firstChild)?.focus();
 }
 
-function moveFocus(link, key) {
-  const columns = [...link.closest(".board").querySelectorAll(".column")];
-  const links = cardLinks(link.closest(".column"));
-  const index = links.indexOf(link);
-  const step = key === "ArrowRight" ? 1 : -1;
-  let next = columns.indexOf(link.closest(".column")) + step;
-  while (columns[next] && !cardLinks(columns[next]).length) next += step;
-  if (columns[next]) {
-    const others = cardLinks(columns[next]);
-    others[Math.min(index, others.length - 1)].focus();
-  }
-}
-
-/* Graph: arrow keys move the focus to the nearest item in their direction */
-
-main.addEventListener("keydown", (event) => {
-  const from = event.target.closest("#picture a") ?? event.target.querySelector("#picture > svg a:has(.focus)");
-  if (!from || !event.key.startsWith("Arrow")) return;
-  const axis = /Left|Right/.test(event.key) ? "x" : "y";
-  const sign = /Left|Up/.test(event.key) ? -1 : 1;
+/** The card or node nearest to another in the direction of an arrow key, if there is one. */
+function nearest(from, key) {
+  const axis = /Left|Right/.test(key) ? "x" : "y";
+  const sign = /Left|Up/.test(key) ? -1 : 1;
   const start = from.getBoundingClientRect();
-  const distance = (link) => {
+  let [next, least] = [null, Infinity];
+  for (const link of main.querySelectorAll(".card > a:first-child, #picture a")) {
     const end = link.getBoundingClientRect();
     const along = sign * (end[axis] - start[axis]);
-    return along > 1 ? 2 * Math.abs(end.x - start.x) + 2 * Math.abs(end.y - start.y) - along : Infinity;
-  };
-  const links = [...main.querySelectorAll("#picture a")];
-  const nearest = links.sort((a, b) => distance(a) - distance(b) || 0)[0];
-  if (distance(nearest) === Infinity) return;
-  event.preventDefault();
-  nearest.focus();
-});
+    const length = 2 * Math.abs(end.x - start.x) + 2 * Math.abs(end.y - start.y) - along;
+    if (along > 1 && length < least) [next, least] = [link, length];
+  }
+  return next;
+}
 
 let dragged = null;
 let position = [];
@@ -729,12 +725,12 @@ document.addEventListener("keydown", (event) => {
 /** Opens the form of a field as a menu, after an error with the message and the typed text. */
 async function openField(opener, url, problem = "", typed) {
   opener.ariaBusy = "true";
-  const page = await loadPage(url);
+  const page = parse(await loadHtml(url));
   // A live update may have replaced it.
   opener = byId(opener.id) ?? opener;
   opener.ariaBusy = null;
-  const form = page?.querySelector(".field-form");
-  showError(form ? "" : problem || page?.querySelector("main p")?.textContent || UNREACHABLE);
+  const form = page.querySelector(".field-form");
+  showError(form ? "" : problem || page.querySelector("main p")?.textContent || UNREACHABLE);
   if (!form) return;
   const field = form.querySelector(".field [autofocus]");
   if (field) field.value = typed ?? field.value;
@@ -865,10 +861,10 @@ document.addEventListener("keydown", (event) => {
     const index = [...row.querySelectorAll("a, input")].indexOf(event.target);
     next?.querySelectorAll("a, input")[index]?.focus();
   } else if (event.key.startsWith("Arrow")) {
-    const start = card ?? (document.activeElement.contains(main) ? main.querySelector(".card > a") : null);
-    if (!start) return;
-    if (card) moveFocus(card, event.key);
-    else start.focus();
+    const from = card ?? event.target.closest("#picture a") ?? event.target.querySelector("#picture > svg a:has(.focus)");
+    const next = from ? nearest(from, event.key) : event.target.contains(main) && main.querySelector(".card > a");
+    if (!next) return;
+    next.focus();
   } else {
     return;
   }
