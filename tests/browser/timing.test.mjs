@@ -10,6 +10,7 @@ const EVENTS = Number(process.env.TIMING_EVENTS ?? 20);
 /** Events of each action before the measurement. */
 const WARM_UP = 3;
 const REQUIREMENTS = 1_000;
+const STORIES = 40;
 /** The most changes of one call. */
 const BATCH = 100;
 const CARDS = ['Draft', 'Active'];
@@ -23,11 +24,13 @@ const stage = new Stage(async () => {
   const server = await Server.team();
   const call = (name, args) => server.call(name, args);
   const epic = (await call('create_epic', { title: 'Epic', priority: 2 })).reference_id;
-  const parent = { epic, title: 'Story', priority: 2 };
-  const story = (await call('create_user_story', parent)).reference_id;
+  const stories = Array.from({ length: STORIES }, (_, index) => (
+    { create: 'user_story', epic, title: `Story ${1 + index}`, priority: 2 }));
+  await call('apply_changes', { changes: stories });
   for (let first = 1; first <= REQUIREMENTS; first += BATCH) {
     const changes = Array.from({ length: BATCH }, (_, index) => ({
-      create: 'requirement', user_story: story, title: `Requirement ${first + index}`,
+      create: 'requirement', user_story: `US-${String(1 + (index % STORIES)).padStart(3, '0')}`,
+      title: `Requirement ${first + index}`,
       type: 'Functional', priority: 1 + (Math.floor(index / 2) % 4), status: CARDS[index % 2],
       description: 'Answers in time.',
     }));
