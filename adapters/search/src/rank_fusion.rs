@@ -25,9 +25,11 @@ const HALF_RELIABLE_WORDS: f32 = 3.0;
 const FULL_SIMILARITY_WORDS: f32 = 8.0;
 /// The minimum evidence without a model: a third of the query's words, weighted by rarity.
 const MIN_LEXICAL_EVIDENCE: f32 = 1.0 / 9.0;
-/// The minimum lexical score for a long query. In benches/context, the best score of 9 in 10 tasks
-/// that touch a requirement is higher.
+/// The minimum lexical score for a long query, and the minimum with this share of the similarity. In
+/// benches/context, the best hit of 9 in 10 tasks that touch a requirement has more.
 const MIN_LONG_QUERY_SCORE: f32 = 0.068;
+const MIN_LONG_QUERY_EVIDENCE: f32 = 0.11;
+const LONG_QUERY_SIMILARITY: f32 = 0.1;
 /// Uncertain hits complete the last page up to this number of hits. Those of a long query fill
 /// the page.
 const MAX_HITS_WITH_UNCERTAIN: usize = 10;
@@ -77,7 +79,7 @@ pub(crate) struct ResultPage {
 impl FusionRule {
     /// Ranks by words only.
     pub(crate) fn lexical(is_long_query: bool) -> Self {
-        let min_evidence = MIN_LEXICAL_EVIDENCE;
+        let min_evidence = if is_long_query { MIN_LONG_QUERY_SCORE } else { MIN_LEXICAL_EVIDENCE };
         Self { reliability: 1.0, semantic_weight: 0.0, min_evidence, is_long_query }
     }
 
@@ -94,6 +96,7 @@ impl FusionRule {
         let reliability = word_count / (word_count + HALF_RELIABLE_WORDS);
         // No word of the query matches texts in another script.
         let is_long_query = self.is_long_query && !is_cross_script;
+        let min_evidence = if is_long_query { MIN_LONG_QUERY_EVIDENCE } else { min_evidence };
         Self { reliability, semantic_weight, min_evidence, is_long_query }
     }
 
@@ -109,10 +112,13 @@ impl FusionRule {
     /// True if the item is expected to answer the query. All words of a query are enough.
     fn is_certain(&self, candidate: &Candidate) -> bool {
         let LexicalMatch { score, coverage } = candidate.lexical;
-        if self.is_long_query {
-            return score >= MIN_LONG_QUERY_SCORE;
-        }
-        coverage * coverage + candidate.similarity >= self.min_evidence
+        let similarity = candidate.similarity;
+        let evidence = if self.is_long_query {
+            score + LONG_QUERY_SIMILARITY * similarity
+        } else {
+            coverage * coverage + similarity
+        };
+        evidence >= self.min_evidence
     }
 }
 
