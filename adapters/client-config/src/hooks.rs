@@ -32,7 +32,8 @@ impl HookEvent {
 /// A hook for an event. Only clients whose hook is known to work have one.
 #[derive(Debug)]
 pub struct ClientHook {
-    client: Client,
+    pub client: Client,
+    pub event: HookEvent,
     /// The file of the project that only its user has. Without one, all hooks are in `user_file`.
     project_file: Option<&'static str>,
     /// In the client's folder.
@@ -67,6 +68,7 @@ enum HookAnswer {
 /// Top-level keys of an answer are ignored, and plain text would reach VS Code as an error.
 const CLAUDE_CODE: ClientHook = ClientHook {
     client: Client::ClaudeCode,
+    event: HookEvent::Session,
     project_file: Some(".claude/settings.local.json"),
     user_file: "settings.json",
     path: &["hooks", "SessionStart"],
@@ -130,35 +132,28 @@ const CURSOR: ClientHook = ClientHook {
 };
 
 /// Prompts have no kinds. `additionalContext` is added to the prompt.
-const CLAUDE_CODE_PROMPT: ClientHook =
-    ClientHook { path: &["hooks", "UserPromptSubmit"], matchers: &[""], ..CLAUDE_CODE };
+const CLAUDE_CODE_PROMPT: ClientHook = CLAUDE_CODE.at_prompts(&["hooks", "UserPromptSubmit"]);
+const CODEX_PROMPT: ClientHook = CODEX.at_prompts(CLAUDE_CODE_PROMPT.path);
+const GEMINI_PROMPT: ClientHook = GEMINI.at_prompts(&["hooks", "BeforeAgent"]);
 
-const CODEX_PROMPT: ClientHook =
-    ClientHook { path: CLAUDE_CODE_PROMPT.path, matchers: &[""], ..CODEX };
-
-const GEMINI_PROMPT: ClientHook =
-    ClientHook { path: &["hooks", "BeforeAgent"], matchers: &[""], ..GEMINI };
+/// All hooks that are known to work.
+pub const HOOKS: &[ClientHook] =
+    &[CLAUDE_CODE, CLAUDE_CODE_PROMPT, CODEX, CODEX_PROMPT, GEMINI, GEMINI_PROMPT, COPILOT, CURSOR];
 
 const VERSION_FILE: &str = "{\n  \"version\": 1\n}\n";
 
 impl Client {
     /// `None` if no hook of the client is known to work.
     pub fn hook(self, event: HookEvent) -> Option<&'static ClientHook> {
-        match (self, event) {
-            (Self::ClaudeCode, HookEvent::Session) => Some(&CLAUDE_CODE),
-            (Self::ClaudeCode, HookEvent::Prompt) => Some(&CLAUDE_CODE_PROMPT),
-            (Self::Codex, HookEvent::Session) => Some(&CODEX),
-            (Self::Codex, HookEvent::Prompt) => Some(&CODEX_PROMPT),
-            (Self::Gemini, HookEvent::Session) => Some(&GEMINI),
-            (Self::Gemini, HookEvent::Prompt) => Some(&GEMINI_PROMPT),
-            (Self::Copilot, HookEvent::Session) => Some(&COPILOT),
-            (Self::Cursor, HookEvent::Session) => Some(&CURSOR),
-            _ => None,
-        }
+        HOOKS.iter().find(|hook| hook.client == self && hook.event == event)
     }
 }
 
 impl ClientHook {
+    const fn at_prompts(self, path: &'static [&'static str]) -> Self {
+        Self { event: HookEvent::Prompt, path, matchers: &[""], ..self }
+    }
+
     /// The file of the hook and its scope. A file of the project is its user's own too.
     pub fn location(
         &self,

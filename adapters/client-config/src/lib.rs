@@ -15,5 +15,5 @@ pub use client::{Client, ConfigLocation, ConfigScope, ServerSpec};
 pub use edit::{ConfigFormat, EntryEdit, EntrySlot};
 pub use environment::{ClientEnvironment, Platform};
 pub use error::ConfigError;
-pub use hooks::{ClientHook, HookEvent};
+pub use hooks::{ClientHook, HOOKS, HookEvent};
 pub use undo::UndoPatch;

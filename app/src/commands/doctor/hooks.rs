@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use reqlore_client_config::{Client, ClientEnvironment, ClientHook, ConfigScope, HookEvent, edit};
+use reqlore_client_config::{ClientEnvironment, ClientHook, ConfigScope, HOOKS, HookEvent, edit};
 use serde_json::Value;
 
 use super::report::AreaReport;
@@ -24,10 +24,7 @@ pub(super) fn check_hooks(
     with_token: bool,
     report: &mut AreaReport<'_>,
 ) {
-    for (client, event) in
-        Client::ALL.into_iter().flat_map(|client| HookEvent::ALL.map(|event| (client, event)))
-    {
-        let Some(hook) = client.hook(event) else { continue };
+    for hook in HOOKS {
         for asked in ConfigScope::ALL {
             let (scope, file) = hook.location(asked, environment);
             // A client without a file in the project has one location.
@@ -35,6 +32,7 @@ pub(super) fn check_hooks(
                 continue;
             }
             let Ok(Some(text)) = read_file(&file, MAX_FILE_BYTES) else { continue };
+            let ClientHook { client, event, .. } = hook;
             let (name, title) = (event.name(), client.title());
             let subject = format!("{name} hook of {title} ({})", file.display());
             let mut report = report.with_subject(&subject);
@@ -62,7 +60,7 @@ pub(super) fn check_hooks(
                     "if you trust that server, run `reqlore doctor --with-token`",
                 );
             } else {
-                run_hook((hook, event), command, &environment.project, &mut report);
+                run_hook(hook, command, &environment.project, &mut report);
             }
         }
     }
@@ -97,12 +95,7 @@ fn split_words(text: &str) -> Vec<String> {
     words
 }
 
-fn run_hook(
-    (hook, event): (&ClientHook, HookEvent),
-    command: &str,
-    project: &Path,
-    report: &mut AreaReport<'_>,
-) {
+fn run_hook(hook: &ClientHook, command: &str, project: &Path, report: &mut AreaReport<'_>) {
     let start = Instant::now();
     let output = match run_in_shell(command, project, TEST_INPUT) {
         Ok(output) => output,
@@ -115,7 +108,7 @@ fn run_hook(
         if !errors.is_empty() {
             return report.problem(format!("adds nothing: {}", errors.trim_end()), "");
         }
-        return match event {
+        return match hook.event {
             HookEvent::Session => report.note(
                 "adds nothing in this project",
                 "run `reqlore init --hooks session` in this project",

@@ -1,9 +1,9 @@
-//! The files of hooks, and the list of projects for which a hook in the user's files prints
-//! text: in a cloned project it must not.
+//! The list of projects for which a hook in the user's files prints text: in a cloned project it
+//! must not.
 
 use std::path::{Path, PathBuf};
 
-use reqlore_client_config::{Client, ClientEnvironment, ClientHook, ConfigScope, HookEvent, edit};
+use reqlore_client_config::edit;
 use serde_json::json;
 
 use crate::commands::untrusted_text::read_file;
@@ -25,16 +25,4 @@ pub(crate) fn is_hook_project(project: &Path) -> bool {
 
 pub(super) fn list_file(home: &Path) -> PathBuf {
     state_folder(home).join(LIST_FILE)
-}
-
-/// The file of a client's hook, for the scope that init was given.
-pub(super) fn hook_file(
-    client: Client,
-    event: HookEvent,
-    scope: Option<ConfigScope>,
-    environment: &ClientEnvironment,
-) -> Option<(&'static ClientHook, ConfigScope, PathBuf)> {
-    let hook = client.hook(event)?;
-    let (scope, file) = hook.location(scope.unwrap_or(ConfigScope::Project), environment);
-    Some((hook, scope, file))
 }

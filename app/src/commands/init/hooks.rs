@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use reqlore_client_config::edit;
-use reqlore_client_config::{Client, ClientHook, ConfigError, ConfigScope, HookEvent};
+use reqlore_client_config::{Client, ClientHook, ConfigError, ConfigScope, HOOKS, HookEvent};
 use serde_json::json;
 
 use super::file_change::{ChangeOutcome, link_target, resolve_and_read};
-use super::hook_files::{LIST_PATH, hook_file, list_file};
+use super::hook_files::{LIST_PATH, list_file};
 use super::options::{HookChoice, Options};
 use super::plan::ChangePlan;
 use super::remove::undo_logged_edit;
@@ -39,12 +39,10 @@ impl ChangePlan<'_> {
             && AppConfig::resolve(flags)
                 .is_ok_and(|config| matches!(config.storage, StorageSpec::Sled(_)));
         let mut listed = BTreeSet::new();
-        for (client, event) in hooks_of(clients) {
-            let Some((hook, scope, file)) =
-                hook_file(client, event, options.scope, self.environment)
-            else {
-                continue;
-            };
+        for hook in hooks_of(clients) {
+            let ClientHook { client, event, .. } = *hook;
+            let (scope, file) =
+                hook.location(options.scope.unwrap_or(ConfigScope::Project), self.environment);
             let is_shared = self.changes.iter().any(|change| change.path == file);
             if !choice.has(event)
                 || hook.also_runs.is_some_and(|other| self.has_hook(other, event, None))
@@ -65,9 +63,7 @@ impl ChangePlan<'_> {
             } else {
                 server.hook_command(client, event, scope, self.environment)
             };
-            let put =
-                command.and_then(|command| self.put_hook(client, hook, scope, &file, &command));
-            match put {
+            match command.and_then(|command| self.put_hook(hook, scope, &file, &command)) {
                 Ok(()) if scope == ConfigScope::User => {
                     listed.insert(client);
                 }
@@ -90,14 +86,13 @@ impl ChangePlan<'_> {
 
     fn put_hook(
         &mut self,
-        client: Client,
         hook: &ClientHook,
         scope: ConfigScope,
         file: &Path,
         command: &str,
     ) -> Result<(), ConfigError> {
         let entries = hook.entries(command)?;
-        let change = self.add_change(client, scope, file);
+        let change = self.add_change(hook.client, scope, file);
         if change.is_refused() {
             return Ok(());
         }
@@ -106,8 +101,7 @@ impl ChangePlan<'_> {
         change.mentions_reqlore |= is_hook_in(&text, hook);
         change.set_text(edit::put_hook(&text, hook.path, &entries));
         if let ChangeOutcome::Write { note, .. } = &mut change.outcome {
-            let prompt = client.hook(HookEvent::Prompt).map(|prompt| prompt.path);
-            let is_prompt = prompt == Some(hook.path);
+            let is_prompt = hook.event == HookEvent::Prompt;
             *note = Some(if is_prompt { PROMPT_NOTE } else { SESSION_NOTE }.to_owned());
             if !hook.advice.is_empty() && !self.warnings.iter().any(|one| one == hook.advice) {
                 self.warnings.push(hook.advice.to_owned());
@@ -118,11 +112,10 @@ impl ChangePlan<'_> {
 
     /// True if a file other than `except` has, or will have, a hook of this client.
     fn has_hook(&self, client: Client, event: HookEvent, except: Option<&Path>) -> bool {
+        let Some(hook) = client.hook(event) else { return false };
         ConfigScope::ALL.into_iter().any(|scope| {
-            let found = hook_file(client, event, Some(scope), self.environment);
-            found.is_some_and(|(hook, _, file)| {
-                except != Some(&*file) && is_hook_in(&self.planned_text(&file), hook)
-            })
+            let (_, file) = hook.location(scope, self.environment);
+            except != Some(&*file) && is_hook_in(&self.planned_text(&file), hook)
         })
     }
 
@@ -142,13 +135,10 @@ impl ChangePlan<'_> {
         clients: &[Client],
         log: &UndoLog,
     ) {
-        for (client, event) in hooks_of(clients) {
-            let Some((hook, scope, file)) =
-                hook_file(client, event, options.scope, self.environment)
-            else {
-                continue;
-            };
-            if choice.has(event) || !is_hook_in(&self.planned_text(&file), hook) {
+        for hook in hooks_of(clients) {
+            let (scope, file) =
+                hook.location(options.scope.unwrap_or(ConfigScope::Project), self.environment);
+            if choice.has(hook.event) || !is_hook_in(&self.planned_text(&file), hook) {
                 continue;
             }
             let is_whole = choice == HookChoice::None
@@ -158,15 +148,16 @@ impl ChangePlan<'_> {
                 self.changes.push(undo_logged_edit(&target, entry, self.environment));
                 continue;
             }
-            let change = self.add_change(client, scope, &file);
+            let change = self.add_change(hook.client, scope, &file);
             change.mentions_reqlore = true;
             change.set_text(edit::remove_hook(change.current_text(), hook.path));
         }
     }
 }
 
-fn hooks_of(clients: &[Client]) -> impl Iterator<Item = (Client, HookEvent)> {
-    clients.iter().flat_map(|client| HookEvent::ALL.map(|event| (*client, event)))
+/// In the order of the clients.
+fn hooks_of(clients: &[Client]) -> impl Iterator<Item = &'static ClientHook> {
+    clients.iter().flat_map(|client| HOOKS.iter().filter(move |hook| hook.client == *client))
 }
 
 fn text_of(file: &Path) -> String {

@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use reqlore_client_config::edit::{self, EntrySlot, block};
-use reqlore_client_config::{Client, ClientEnvironment, ConfigError, ConfigScope, HookEvent};
+use reqlore_client_config::{Client, ClientEnvironment, ConfigError, ConfigScope, HOOKS};
 use reqlore_domain::skills::SKILL_FILE;
 use serde_json::{Map, Value};
 
 use super::file_change;
-use super::hook_files::{hook_file, list_file};
+use super::hook_files::list_file;
 use super::plan::{self, ChangePlan};
 use super::undo_log::{UndoEntry, UndoLog, find_entry};
 use crate::commands::init::file_change::{
@@ -195,20 +195,18 @@ pub(super) fn undo_logged_edit(
         (Some(undone), _) => change.set_text(Ok(undone)),
         (None, ChangeKind::Entry) => {
             let (mut slots, mut hooks) = (Vec::new(), Vec::new());
+            for hook in HOOKS.iter().filter(|hook| clients.contains(&hook.client)) {
+                let (_, file) = hook.location(scope, environment);
+                if resolved_target(&file).is_some_and(|target| target == path) {
+                    hooks.push(hook.path);
+                    new_file = hook.new_file;
+                }
+            }
             for client in &clients {
                 if let Ok(location) = client.config_location(scope, environment)
                     && resolved_target(&location.file).is_some_and(|target| target == path)
                 {
                     slots.push(location.slot);
-                }
-                for event in HookEvent::ALL {
-                    if let Some((hook, _, file)) =
-                        hook_file(*client, event, Some(scope), environment)
-                        && resolved_target(&file).is_some_and(|target| target == path)
-                    {
-                        hooks.push(hook.path);
-                        new_file = hook.new_file;
-                    }
                 }
             }
             cut_our_part(&mut change, |text| cut_entry(text, &slots, &hooks), EDITED_NOTE);
