@@ -1,9 +1,13 @@
 //! Claims of stories by many clients, over stdio and HTTP, and in linked work trees.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -14,10 +18,16 @@ use crate::git_merges::run_git;
 use crate::http::{self, TestTeam};
 use crate::init::output;
 
-/// Clients of each transport. `REQLORE_CLAIM_CLIENTS` sets another number.
-const CLIENTS: u64 = 4;
+/// Clients of each transport; those over HTTP have one token. `REQLORE_CLAIM_CLIENTS` sets another
+/// number.
+const CLIENTS: u64 = 8;
 /// `REQLORE_CLAIM_STORIES` sets another number.
 const STORIES: u64 = 40;
+/// Time limit for a call over HTTP with its repeats.
+const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Number of calls over HTTP, which makes their keys different.
+static CALLS: AtomicUsize = AtomicUsize::new(0);
 
 /// A connection to a server.
 enum Client {
@@ -29,7 +39,7 @@ impl Client {
     /// The data of an answer; `None` after an error of the tool.
     fn call(&mut self, tool: &str, arguments: Value) -> Option<Value> {
         let answer = match self {
-            Self::Http(client) => client.call(tool, arguments).json(),
+            Self::Http(client) => call_until_answered(client, tool, &arguments),
             Self::Stdio(server) => server.call(tool, arguments),
         };
         let data = answer["result"].get("structuredContent")?;
@@ -37,22 +47,44 @@ impl Client {
     }
 }
 
-/// Claims ready stories until there are none. Returns their references, with the claims.
+/// Repeats a call with its idempotency key while the server is down.
+fn call_until_answered(client: &mut http::Client, tool: &str, arguments: &Value) -> Value {
+    let key = format!("call {}", CALLS.fetch_add(1, Ordering::Relaxed));
+    let params = json!({
+        "name": tool, "arguments": arguments, "_meta": { "reqlore/idempotency-key": key },
+    });
+    let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+    let deadline = Instant::now() + CALL_TIMEOUT;
+    loop {
+        let sent = client.send(http::POST, &message.to_string());
+        // After an error it drops the connection.
+        let received = client.receive();
+        match sent.and(received) {
+            Ok(answer) => return answer.json(),
+            Err(error) => assert!(Instant::now() < deadline, "{tool}: {error}"),
+        }
+        thread::yield_now();
+    }
+}
+
+/// Claims ready stories until there are none. Sends their references with the claims.
 fn claim_all(
     mut client: Client,
     is_killed: bool,
     start: &dyn Fn() -> Client,
-) -> Vec<(String, String)> {
-    let mut claimed = Vec::new();
+    claimed: &Sender<(String, String)>,
+) {
+    let mut count = 0;
     loop {
         let page = client.call("list_ready", json!({ "limit": 3 })).unwrap();
-        let Some(story) = page["items"].as_array().unwrap().first() else { return claimed };
+        let Some(story) = page["items"].as_array().unwrap().first() else { return };
         let id = story["reference_id"].as_str().unwrap();
         // Another client may have been faster.
         if let Some(answer) = client.call("claim_item", json!({ "id": id })) {
-            claimed.push((id.to_owned(), answer["claim"].as_str().unwrap().to_owned()));
+            claimed.send((id.to_owned(), answer["claim"].as_str().unwrap().to_owned())).unwrap();
+            count += 1;
         }
-        if is_killed && claimed.len() % 3 == 1 {
+        if is_killed && count % 3 == 1 {
             // A claim outlives its server.
             if let Client::Stdio(server) = &mut client {
                 server.child.kill().unwrap();
@@ -63,10 +95,16 @@ fn claim_all(
     }
 }
 
+fn restart_at(team: &TestTeam, address: SocketAddr) -> http::Server {
+    let mut command = team.command();
+    command.args(["--listen", &address.to_string()]);
+    http::Server::start_at(command)
+}
+
 fn check_clients(storage: &'static str) {
     let team = TestTeam::new(storage);
     let token = team.administrator();
-    let server = team.serve();
+    let mut server = team.serve();
     let stories = env_number("REQLORE_CLAIM_STORIES").unwrap_or(STORIES);
     let mut client = server.client(&token);
     client.data("create_epic", json!({ "title": "Epic", "priority": 1 }));
@@ -78,30 +116,35 @@ fn check_clients(storage: &'static str) {
     for batch in changes.chunks(100) {
         client.data("apply_changes", json!({ "changes": batch }));
     }
-    let over_http = || Client::Http(server.client(&token));
+    let address = server.address;
+    let over_http = || Client::Http(http::Client::new(address, &token));
     let over_stdio = || {
         let mut command = team.command();
         command.env("GIT_AUTHOR_NAME", "ada");
         Client::Stdio(Server::start_as(command, &team.root()))
     };
-    let claimed = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
+    let mut claimed: Vec<(String, String)> = Vec::new();
+    server = thread::scope(|scope| {
+        let (sender, receiver) = mpsc::channel();
         for number in 0..env_number("REQLORE_CLAIM_CLIENTS").unwrap_or(CLIENTS) {
-            let claimed = &claimed;
-            scope.spawn(move || {
-                let own = claim_all(over_http(), false, &over_http);
-                claimed.lock().unwrap().extend(own);
-            });
+            let own = sender.clone();
+            scope.spawn(move || claim_all(over_http(), false, &over_http, &own));
             // Sled has one process.
             if storage != "sled" {
-                scope.spawn(move || {
-                    let own = claim_all(over_stdio(), number == 0, &over_stdio);
-                    claimed.lock().unwrap().extend(own);
-                });
+                let own = sender.clone();
+                scope.spawn(move || claim_all(over_stdio(), number == 0, &over_stdio, &own));
             }
         }
+        drop(sender);
+        for claim in receiver {
+            claimed.push(claim);
+            if claimed.len() % (changes.len() / 3) == 1 {
+                server.kill();
+                server = restart_at(&team, address);
+            }
+        }
+        server
     });
-    let claimed = claimed.into_inner().unwrap();
     let owners: BTreeMap<String, String> = claimed.iter().cloned().collect();
     assert_eq!(owners.len(), claimed.len(), "a story was claimed twice");
     assert_eq!(owners.len(), changes.len());

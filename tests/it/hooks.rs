@@ -1,13 +1,15 @@
 //! `reqlore hook` as clients run it, and the hooks that `reqlore init` writes.
 
-use std::fs;
+use std::fs::{self, File, Permissions};
 use std::io::Write as _;
 use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use reqlore_client_config::{Client, ConfigScope, HookEvent, edit};
 use reqlore_domain::identity::PresentedToken;
+use rustix::fs::{FlockOperation, fcntl_lock};
 use serde_json::{Value, json};
 
 use crate::client::{BINARY, Server, project, reqlore};
@@ -255,6 +257,52 @@ fn hook_prompt_never_fails_and_repeats_no_prompt() {
     }
     let user = ["--client", "codex", "--scope", "user"];
     assert_eq!(prompt_hook(root.path(), &user, input.as_bytes()), (json!({}), String::new()));
+}
+
+#[test]
+fn hooks_of_hostile_stores_answer_with_an_object() {
+    let damages: [fn(&Path); 8] = [
+        |root| fs::write(root.join(".reqlore/project.toml"), "[[[").unwrap(),
+        |root| fs::write(root.join(".ixchel/huge.md"), "Pay by card. ".repeat(2_000_000)).unwrap(),
+        |root| fs::write(root.join(".ixchel/binary.md"), [0, 159, 146, 150].repeat(99)).unwrap(),
+        |root| symlink("loop.md", root.join(".ixchel/loop.md")).unwrap(),
+        |root| symlink(".", root.join(".ixchel/folder")).unwrap(),
+        |root| assert!(Command::new("mkfifo").arg(root.join(".ixchel/pipe.md")).status().is_ok()),
+        |root| fs::set_permissions(root.join(".reqlore"), Permissions::from_mode(0)).unwrap(),
+        |root| {
+            fs::rename(root.join(".reqlore"), root.join("away")).unwrap();
+            fs::write(root.join(".reqlore"), "").unwrap();
+        },
+    ];
+    let input = json!({ "prompt": "Pay by card" }).to_string();
+    for (number, damage) in damages.into_iter().enumerate() {
+        let root = project_with(&["Pay by card"]);
+        damage(root.path());
+        let (session, errors) = hook_in(root.path(), &["--client", "codex"]);
+        assert!(session.is_object(), "{number}: {errors}");
+        let (prompt, errors) = prompt_hook(root.path(), &["--client", "codex"], input.as_bytes());
+        assert!(prompt.is_object(), "{number}: {errors}");
+        let _ = fs::set_permissions(root.path().join(".reqlore"), Permissions::from_mode(0o755));
+    }
+}
+
+#[test]
+fn hook_waits_for_no_locked_database() {
+    let root = project();
+    let mut add = reqlore();
+    add.current_dir(root.path()).args(["--storage", "sqlite", "add", "epic", "Checkout"]);
+    assert_eq!(output(&mut add).0, 0);
+    let path = root.path().join(".reqlore/local/reqlore.db");
+    let database = File::options().read(true).write(true).open(path).unwrap();
+    fcntl_lock(&database, FlockOperation::LockExclusive).unwrap();
+    let arguments = ["--client", "codex", "--storage", "sqlite"];
+    let input = json!({ "prompt": "Checkout" }).to_string();
+    for (answer, errors) in
+        [hook_in(root.path(), &arguments), prompt_hook(root.path(), &arguments, input.as_bytes())]
+    {
+        assert_eq!(answer, json!({}));
+        assert!(!errors.is_empty());
+    }
 }
 
 #[test]

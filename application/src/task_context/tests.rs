@@ -142,6 +142,40 @@ async fn context_of_a_task_finds_texts_and_leaves_out_ended_ones() {
 }
 
 #[tokio::test]
+async fn context_never_has_an_ended_record_above_a_valid_one() {
+    let statuses = ["accepted", "superseded", "Rejected", "open", "DEPRECATED", "proposed"];
+    for seed in 0..6_usize {
+        let testing = TestApplication::new();
+        testing.write_item("US-001", "---\ntitle: Storage\n---\nStorage backend.\n").await;
+        let mut ended = Vec::new();
+        for number in 0..24_usize {
+            let id = format!("dec-{number:06}");
+            let status = statuses[(number * (seed + 3) + number * number / 3) % statuses.len()];
+            let keys = format!("id: {id}\ntype: decision\ntitle: Storage\nstatus: {status}");
+            let text = format!("---\n{keys}\naffects: [US-001]\n---\nStorage backend.\n");
+            testing.write_entity(&format!("decisions/{id}"), text).await;
+            if ["superseded", "Rejected", "DEPRECATED"].contains(&status) {
+                ended.push(id);
+            }
+        }
+        for max_tokens in [200, 400, 3_000] {
+            for (task, items) in [("", &["US-001"][..]), ("storage", &[]), ("storage", &["US-001"])]
+            {
+                let arguments = json!({ "task": task, "items": items, "max_tokens": max_tokens });
+                let data = testing.data(TOOL, arguments).await;
+                let is_ended = |id: &&str| ended.iter().any(|one| one == id);
+                let (valid, last): (Vec<&str>, Vec<&str>) =
+                    ids(&data).into_iter().partition(|id| !is_ended(id));
+                assert_eq!(ids(&data), [&valid[..], &last].concat(), "{data}");
+                assert!(last.iter().all(|id| find(&data, id)["stale"].is_string()), "{data}");
+                let is_whole = max_tokens == 3_000 && !items.is_empty();
+                assert!(!is_whole || last.len() == ended.len(), "{data}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn context_of_an_unknown_subject_is_uncertain() {
     let testing = shop().await;
     let data = testing.data(TOOL, json!({ "task": "quokka" })).await;
