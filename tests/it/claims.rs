@@ -36,14 +36,19 @@ enum Client {
 }
 
 impl Client {
-    /// The data of an answer; `None` after an error of the tool.
+    /// The data of an answer; `None` for a story that another client has claimed.
     fn call(&mut self, tool: &str, arguments: Value) -> Option<Value> {
         let answer = match self {
             Self::Http(client) => call_until_answered(client, tool, &arguments),
             Self::Stdio(server) => server.call(tool, arguments),
         };
-        let data = answer["result"].get("structuredContent")?;
-        (answer["result"]["isError"] != true).then(|| data.clone())
+        match answer["result"].get("structuredContent") {
+            Some(data) if answer["result"]["isError"] != true => Some(data.clone()),
+            _ => {
+                assert!(answer.to_string().contains(" is claimed by "), "{tool}: {answer}");
+                None
+            }
+        }
     }
 }
 

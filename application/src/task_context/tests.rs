@@ -159,7 +159,8 @@ async fn context_never_has_an_ended_record_above_a_valid_one() {
             }
         }
         for max_tokens in [200, 400, 3_000] {
-            for (task, items) in [("", &["US-001"][..]), ("storage", &[]), ("storage", &["US-001"])]
+            for (task, items) in
+                [(None, &["US-001"][..]), (Some("storage"), &[]), (Some("storage"), &["US-001"])]
             {
                 let arguments = json!({ "task": task, "items": items, "max_tokens": max_tokens });
                 let data = testing.data(TOOL, arguments).await;

@@ -185,12 +185,12 @@ impl PostgresDatabase {
                 return Err(no_answer());
             };
             let outcome = outcome.and_then(|mut responses| {
-                let rows = rows_of(responses.pop());
+                // Without queries, its response is also the last one.
                 if is_checked {
                     let count = responses.first().map_or(0, |check| check.count);
                     self.schema.finish_check(count, self.pool.accepts_loss())?;
                 }
-                Ok(rows)
+                Ok(rows_of(responses.pop()))
             });
             let error = match outcome {
                 Ok(rows) => return Ok((client, rows)),
