@@ -209,6 +209,8 @@ fn old_server_works_while_and_after_the_schema_is_extended() {
 fn outdated_server_stops_reading_and_writing() {
     let server = TestServer::new();
     let database = server.open();
+    // The first read checks the schema.
+    assert!(server.runtime.block_on(database.current_time()).unwrap().is_some());
     let mut session = database.open_session();
     session.begin(&[]).unwrap();
     put(&mut *session, &DOCUMENTS, vec![row_of(&DOCUMENTS, 1)]);
