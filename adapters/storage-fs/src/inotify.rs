@@ -22,6 +22,7 @@ use rustix::io::Errno;
 use crate::layout::{DocumentArea, ProjectRoot};
 use crate::list_files::ListedFolder;
 use crate::unread_files;
+use crate::watch_events::WatchEvents;
 
 /// Magic numbers of local file systems: ext, XFS, Btrfs, F2FS, bcachefs, ZFS, JFS, tmpfs, ramfs,
 /// overlay, FAT, exFAT, NTFS. On a shared one, a change by another machine causes no event.
@@ -422,14 +423,4 @@ fn id_of_folder_stat(stat: &Stat) -> Option<FileId> {
 
 fn is_local(folder: impl AsFd) -> bool {
     rustix::fs::fstatfs(folder).is_ok_and(|system| LOCAL_FILE_SYSTEMS.contains(&system.f_type))
-}
-
-/// inotify events since the queue was last drained.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum WatchEvents {
-    None,
-    /// These documents were created, changed or removed.
-    Changed(BTreeSet<DocumentId>),
-    /// Events may be missing, so the watcher must be replaced.
-    Invalidated,
 }

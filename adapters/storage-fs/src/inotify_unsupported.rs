@@ -3,9 +3,9 @@
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use crate::inotify::WatchEvents;
 use crate::layout::{DocumentArea, ProjectRoot};
 use crate::list_files::ListedFolder;
+use crate::watch_events::WatchEvents;
 
 /// Has no state.
 #[derive(Debug, Default, Clone)]

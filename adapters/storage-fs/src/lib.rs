@@ -39,6 +39,7 @@ mod system_folders;
 mod team;
 mod two_threads;
 mod unread_files;
+mod watch_events;
 
 use std::io;
 use std::path::{Path, PathBuf};

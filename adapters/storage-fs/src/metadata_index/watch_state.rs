@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use reqlore_domain::document::DocumentId;
 
-use crate::inotify::{TreeWatcher, WatchEvents};
+use crate::inotify::TreeWatcher;
+use crate::watch_events::WatchEvents;
 
 /// Cache validity of one area: pending inotify events and documents that inotify can't cover.
 #[derive(Debug, Default)]
