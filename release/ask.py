@@ -47,6 +47,9 @@ class Server:
             items += page[key]
         return items
 
+    def kill(self) -> None:
+        self._process.kill()
+
     def _send(self, message: dict[str, Any]) -> None:
         assert self._process.stdin
         self._process.stdin.write(json.dumps({"jsonrpc": "2.0"} | message) + "\n")
