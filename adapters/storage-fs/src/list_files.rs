@@ -33,6 +33,7 @@ pub(crate) struct ListedFile {
 }
 
 /// A folder that is about to be listed.
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only inotify needs it"))]
 pub(crate) struct ListedFolder<'a> {
     /// The kind of its documents; `None` for the backlog's top folder, which has none.
     pub(crate) kind: Option<DocumentKind>,

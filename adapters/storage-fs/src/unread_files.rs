@@ -82,6 +82,7 @@ impl UnreadFiles {
 
 /// True if a created or removed file of this name may change the unread files. `kind` is `None` in
 /// the backlog's top folder.
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only inotify needs it"))]
 pub(crate) fn may_be_reported(kind: Option<DocumentKind>, name: &str) -> bool {
     match kind {
         Some(DocumentKind::Item(_)) => {
