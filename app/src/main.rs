@@ -15,6 +15,8 @@ mod settings;
 mod storage_spec;
 mod system;
 mod telemetry;
+#[cfg(test)]
+mod tests;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

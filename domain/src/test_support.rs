@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use serde_json::{Map, json};
@@ -15,6 +15,13 @@ use crate::ports::service::{
     PromptContent, PromptPart, PromptSpec, RenderedAnswer, ResourceContent, ResourceInfo,
     ResourcePage, ResourceRequest, TemplateSpec, ToolCall, ToolSchemas, ToolService, ToolSpec,
 };
+use crate::records::fields::RecordField;
+use crate::records::kinds::RecordKind;
+
+/// A row that a test adds to the table of kinds, before anything reads it.
+pub static ADDED_KIND: OnceLock<RecordKind> = OnceLock::new();
+/// A row that a test adds to the table of fields, before anything reads it.
+pub static ADDED_FIELD: OnceLock<RecordField> = OnceLock::new();
 
 const TEMPLATE: TemplateSpec = TemplateSpec {
     uri_template: "epic://{reference}",

@@ -200,7 +200,7 @@ struct OverviewSection {
 impl ProjectOverview {
     fn read(client: &ToolClient) -> Result<Self> {
         let mut overview = Self::default();
-        for RecordKind { name, words, .. } in &KINDS {
+        for RecordKind { name, words, .. } in KINDS.iter() {
             let total: u64 =
                 list(client, name, None, 1)?.by_status.values().filter_map(Value::as_u64).sum();
             if total > 0 {

@@ -74,7 +74,7 @@ impl ListKind {
     /// Parses names and synonyms. Help and completion show the plurals.
     pub(crate) fn parser() -> impl TypedValueParser<Value = Self> {
         let mut kinds: Vec<(PossibleValue, Self)> = Vec::new();
-        for RecordKind { name, folder, words, synonyms, .. } in &KINDS {
+        for RecordKind { name, folder, words, synonyms, .. } in KINDS.iter() {
             let aliases = [name].into_iter().chain(*synonyms).copied();
             kinds
                 .push((PossibleValue::new(*folder).aliases(aliases), Self { name, words: *words }));

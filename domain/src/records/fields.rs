@@ -1,6 +1,8 @@
 //! The built-in fields of items and entities: one table, from which front matter, arguments, forms
 //! and lists are made.
 
+use std::sync::LazyLock;
+
 use super::kinds::{IdSource, ItemKind, PLANNED, RecordKind};
 use crate::backlog::fields::{RelationshipType, RequirementType, find_by_name};
 use crate::bounded_types::named_enum;
@@ -75,7 +77,7 @@ pub enum FieldType {
 }
 
 /// A built-in field of some kinds.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "a row of a table")]
 pub struct RecordField {
     /// The argument of tools, and the name of a form's field.
@@ -92,8 +94,8 @@ pub struct RecordField {
     /// The descriptions of the arguments of tools that create and update.
     pub descriptions: [&'static str; 2],
     pub field_type: FieldType,
-    items: &'static [ItemKind],
-    of_entities: bool,
+    pub items: &'static [ItemKind],
+    pub of_entities: bool,
     /// Required on create.
     pub is_required: bool,
     /// An argument in the schemas of tools, and a field of forms.
@@ -177,7 +179,7 @@ const ALL_ITEMS: &[ItemKind] = &ItemKind::ALL;
 const MARKDOWN: &str = "Markdown.";
 
 /// A field that tools change.
-const fn field(name: &'static str, label: &'static str, field_type: FieldType) -> RecordField {
+pub const fn field(name: &'static str, label: &'static str, field_type: FieldType) -> RecordField {
     RecordField {
         name,
         key: name,
@@ -259,7 +261,14 @@ const TAGS: RecordField = RecordField {
 };
 
 /// All built-in fields, in the order of files and forms.
-pub static FIELDS: [RecordField; 37] = [
+pub static FIELDS: LazyLock<Vec<RecordField>> = LazyLock::new(|| {
+    let fields = ROWS.into_iter();
+    #[cfg(feature = "test-doubles")]
+    let fields = fields.chain(crate::test_support::ADDED_FIELD.get().cloned());
+    fields.collect()
+});
+
+const ROWS: [RecordField; 37] = [
     RecordField { of_entities: true, is_editable: false, ..field("id", "ID", FieldType::Id) },
     RecordField { of_entities: true, is_editable: false, ..field("type", "Kind", FieldType::Text) },
     RecordField {

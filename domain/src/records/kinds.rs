@@ -1,6 +1,8 @@
 //! The kinds of items and entities: one table, from which names, folders, IDs and statuses are
 //! made.
 
+use std::sync::LazyLock;
+
 use crate::backlog::fields::{Status, find_by_name};
 use crate::bounded_types::serialize_by_name;
 use crate::ports::project_resolver::Toolset;
@@ -43,7 +45,7 @@ pub enum IdSource {
 }
 
 /// A kind of record.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct RecordKind {
     /// The name in arguments, keys, answers and storages. Never changes.
     pub name: &'static str,
@@ -96,7 +98,8 @@ const ITEM: RecordKind = RecordKind {
     tool_texts: [[""; 2]; 2],
 };
 
-const fn entity(
+/// A kind of entity.
+pub const fn entity(
     name: &'static str,
     noun: &'static str,
     folder: &'static str,
@@ -117,7 +120,14 @@ const fn entity(
 }
 
 /// The built-in kinds: those of [`ItemKind::ALL`], then those of entities.
-pub static KINDS: [RecordKind; 12] = [
+pub static KINDS: LazyLock<Vec<RecordKind>> = LazyLock::new(|| {
+    let kinds = ROWS.into_iter();
+    #[cfg(feature = "test-doubles")]
+    let kinds = kinds.chain(crate::test_support::ADDED_KIND.get().cloned());
+    kinds.collect()
+});
+
+const ROWS: [RecordKind; 12] = [
     RecordKind {
         name: "epic",
         noun: "Epic",
@@ -368,7 +378,7 @@ mod tests {
     #[test]
     fn each_word_names_one_kind() {
         let mut known = std::collections::BTreeMap::new();
-        for kind in &KINDS {
+        for kind in KINDS.iter() {
             for word in kind.prefixes.iter().chain(kind.synonyms).chain([&kind.name, &kind.folder])
             {
                 let other = known.insert(word.to_lowercase(), kind.name);
