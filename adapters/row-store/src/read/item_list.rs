@@ -18,6 +18,8 @@ use crate::tables::ITEM_FIELDS;
 /// have few items and do both.
 const MAX_SORTED_ROWS: usize = if cfg!(debug_assertions) { 3 } else { 2_000 };
 const MAX_SORTED_DOCUMENTS: usize = if cfg!(debug_assertions) { 2 } else { 500 };
+/// Maximum number of groups that a list reads, each with a query. Files may have any status.
+const MAX_GROUPS: usize = 200;
 
 /// Returns `None` if all metadata must be read.
 pub(crate) async fn list(
@@ -48,7 +50,9 @@ pub(crate) async fn list(
     }
     let base = filter.fields.first().map(|(name, key)| (&**name, &**key));
     let mut queries = vec![reader.counts_query(base.unwrap_or_default())];
-    let is_whole = filter.status.is_none() && filter.requirement_type.is_none() && base.is_none();
+    let of_group = (&filter.status, &filter.requirement_type);
+    let of_entity = (&filter.entity_status, &filter.entity_kind);
+    let is_whole = base.is_none() && of_group == (&None, &None) && of_entity == (&None, &None);
     if is_whole && is_default && query.limit > 0 {
         let range = query.position_keys();
         queries.push(reader.first_query(None, &TableRow::of(&[]), &range, reader.wanted()));
@@ -58,6 +62,9 @@ pub(crate) async fn list(
     let groups = reader.groups(&results.next().unwrap_or_default(), Some(&mut page))?;
     if query.limit == 0 {
         return Ok(Some(page));
+    }
+    if groups.len() > MAX_GROUPS {
+        return Ok(None);
     }
     let whole = filter.position_keys(None);
     let places = match (&order.field, base) {
