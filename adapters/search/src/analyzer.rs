@@ -73,12 +73,6 @@ impl Analyzer {
     }
 }
 
-impl std::fmt::Debug for Analyzer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Analyzer").finish_non_exhaustive()
-    }
-}
-
 impl Tokenizer for Analyzer {
     type TokenStream<'a> = WordStream<'a>;
 

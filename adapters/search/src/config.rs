@@ -6,6 +6,7 @@ use std::sync::Arc;
 use reqlore_domain::ports::embedder::Embedder;
 
 #[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "models have none")]
 pub struct SearchConfig {
     /// The folder of this user's caches; `None` keeps everything in memory.
     pub cache_folder: Option<PathBuf>,
@@ -30,15 +31,5 @@ impl Default for SearchConfig {
             memory_bytes: 0,
             max_open_files: 512,
         }
-    }
-}
-
-impl std::fmt::Debug for SearchConfig {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let models: Vec<_> = self.embedders.iter().map(|model| &model.profile().name).collect();
-        f.debug_struct("Config")
-            .field("cache", &self.cache_folder)
-            .field("models", &models)
-            .finish_non_exhaustive()
     }
 }

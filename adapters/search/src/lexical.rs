@@ -95,12 +95,6 @@ impl Drop for WriterCount {
     }
 }
 
-impl std::fmt::Debug for LexicalIndex {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LexicalIndex").field("pending", &self.pending.len()).finish_non_exhaustive()
-    }
-}
-
 impl LexicalIndex {
     /// Opens the index of a location, or creates it in an empty one. An error if it is damaged.
     pub(crate) fn open(

@@ -52,7 +52,7 @@ use worker::SharedState;
 const MAX_FAST_APPLY_ITEMS: usize = 8;
 
 /// The index of all projects. Dropping it saves unsaved changes.
-#[derive(Debug)]
+#[expect(missing_debug_implementations, reason = "indexes and models have none")]
 pub struct LocalSearchIndex {
     shared: Arc<SharedState>,
     worker: Mutex<Option<JoinHandle<()>>>,

@@ -31,7 +31,6 @@ const OPENING_LOCKS: usize = 16;
 
 pub(crate) type SharedProject = Arc<Mutex<ProjectIndex>>;
 
-#[derive(Debug)]
 pub(crate) struct ProjectCache {
     config: SearchConfig,
     analyzers: AnalyzerPair,
@@ -43,7 +42,6 @@ pub(crate) struct ProjectCache {
     opening: [Mutex<()>; OPENING_LOCKS],
 }
 
-#[derive(Debug)]
 struct OpenProjects {
     by_use: LruCache<ProjectKey, (SharedProject, IndexCost)>,
     /// Removed from `open`, but a call may still use them.

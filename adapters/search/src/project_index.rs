@@ -54,7 +54,6 @@ const RANKED_ITEMS: usize = 200;
 /// After this number of attempts, the process builds the index itself.
 const MAX_DEFERRED: usize = 10;
 
-#[derive(Debug)]
 pub(crate) struct ProjectIndex {
     analyzers: AnalyzerPair,
     cache_dir: Option<CacheDir>,
@@ -77,7 +76,7 @@ pub(crate) struct ProjectIndex {
 }
 
 /// Separate analyzers, because an analyzer is locked and a search must not wait for indexing.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct AnalyzerPair {
     pub(crate) query: Analyzer,
     pub(crate) document: Analyzer,

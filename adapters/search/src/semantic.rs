@@ -51,7 +51,6 @@ const MAX_CACHED_QUERIES: usize = 16;
 /// Unused vectors are kept, as texts come back: at most the number of used ones plus this.
 const MAX_UNUSED_VECTORS: usize = 1024;
 
-#[derive(Debug)]
 pub(crate) struct SemanticIndex {
     /// The best model last.
     models: Vec<ModelIndex>,
@@ -76,13 +75,6 @@ struct ModelIndex {
     cached_queries: VecDeque<(String, Arc<[f32]>)>,
     /// A failed model is not called again.
     has_failed: bool,
-}
-
-impl std::fmt::Debug for ModelIndex {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let model = &self.embedder.profile().id;
-        f.debug_struct("ModelIndex").field("model", model).finish_non_exhaustive()
-    }
 }
 
 /// Texts that one model embeds without holding the lock.

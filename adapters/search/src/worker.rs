@@ -33,7 +33,6 @@ const MAX_YIELD: Duration = Duration::from_secs(1);
 const WORKER_NICE: i32 = 10;
 
 /// The state that calls and the background thread share.
-#[derive(Debug)]
 pub(crate) struct SharedState {
     projects: ProjectCache,
     state: Mutex<WorkerState>,
@@ -357,7 +356,6 @@ fn warn_unfinished<T: Default>(error: &Error) -> T {
     T::default()
 }
 
-#[derive(Debug)]
 pub(crate) struct CallGuard<'a>(&'a SharedState);
 
 impl Drop for CallGuard<'_> {

@@ -23,12 +23,6 @@ pub(crate) struct VectorSet {
     arch: Arch,
 }
 
-impl std::fmt::Debug for VectorSet {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("VectorSet").field("rows", &self.scales.len()).finish_non_exhaustive()
-    }
-}
-
 /// A vector whose numbers are bytes to be multiplied by `scale`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct QuantizedVector {
