@@ -3,7 +3,7 @@
 pub mod finding;
 mod freshness;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use reqlore_domain::backlog::Reference;
@@ -50,17 +50,21 @@ pub async fn find_damage(store: &dyn StorageHealth, subject: &str) -> Result<Vec
 pub async fn check_documents(ports: &ApplicationPorts) -> Result<Vec<CheckFinding>> {
     let caller = Caller::local("check", Access::Read);
     let mut findings = Vec::new();
+    let mut records_of: BTreeMap<ProjectKey, Vec<Arc<DocumentMeta>>> = BTreeMap::new();
     for toolset in Toolset::ALL {
         // The configuration may give each toolset a different folder.
         let project = ports.projects.resolve(&caller, None, toolset).await?;
+        let records = records_of.entry(project.clone()).or_default();
         findings.extend(match toolset {
             Toolset::Sections => check_sections(ports, &project).await?,
-            Toolset::Backlog => backlog::check::check(ports, &project).await?,
+            Toolset::Backlog => backlog::check::check(ports, &project, records).await?,
             Toolset::Docsets => check_docsets(ports, &caller).await?,
-            Toolset::Knowledge => check_knowledge(ports, &project).await?,
+            Toolset::Knowledge => check_knowledge(ports, &project, records).await?,
         });
     }
-    findings.extend(freshness::check_freshness(ports, &caller).await?);
+    for (project, records) in &records_of {
+        findings.extend(freshness::check_freshness(ports, project, records).await?);
+    }
     Ok(findings)
 }
 
@@ -215,10 +219,12 @@ async fn check_docsets(ports: &ApplicationPorts, caller: &Caller) -> Result<Vec<
     Ok(findings)
 }
 
-/// Finds the problems of a project's entities, ordered by file and line.
+/// Finds the problems of a project's entities, ordered by file and line. Adds the entities to
+/// `records`.
 async fn check_knowledge(
     ports: &ApplicationPorts,
     project: &ProjectKey,
+    records: &mut Vec<Arc<DocumentMeta>>,
 ) -> Result<Vec<CheckFinding>> {
     let documents = &ports.documents;
     // A full refresh examines every file, also those that the watcher missed.
@@ -235,6 +241,7 @@ async fn check_knowledge(
     let graph = &graph;
     let names = ReferenceIndex::read(ports, project).await?;
     let mut findings = find_twins(&entities);
+    records.extend(entities);
     for node in graph.nodes() {
         let id = DocumentId::entity(&*node.name);
         let mut diagnostics: Vec<Diagnostic> = node.diagnostic.iter().cloned().collect();

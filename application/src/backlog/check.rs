@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use reqlore_domain::backlog::reference::{ParsedReference, file_suffix};
 use reqlore_domain::backlog::story_waits::StoryWaits;
-use reqlore_domain::backlog::{ItemMeta, Reference};
+use reqlore_domain::backlog::{ItemKind, ItemMeta, Reference};
 use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::error::Result;
@@ -27,12 +27,16 @@ use crate::documents::get_one;
 use crate::ports::ApplicationPorts;
 use crate::record_templates::find_template_problems;
 
-/// The problems of a project's backlog, sorted by kind, document and line.
+/// The problems of a project's backlog, sorted by kind, document and line. Adds the requirements to
+/// `records`.
 pub(crate) async fn check(
     ports: &ApplicationPorts,
     project: &ProjectKey,
+    records: &mut Vec<Arc<DocumentMeta>>,
 ) -> Result<Vec<CheckFinding>> {
     let index = ReferenceIndex::read(ports, project).await?;
+    let is_requirement = |kind| kind == DocumentKind::Item(ItemKind::Requirement);
+    records.extend(index.items.iter().filter(|meta| is_requirement(meta.id.kind)).cloned());
     let schema = ports.schema(project).await?;
     let mut findings = Vec::new();
     for diagnostic in schema.diagnostics.iter().cloned() {

@@ -3,13 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use reqlore_domain::backlog::{ItemKind, Status};
+use reqlore_domain::backlog::Status;
 use reqlore_domain::diagnostic::Diagnostic;
-use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
+use reqlore_domain::document::{DocumentId, DocumentMeta};
 use reqlore_domain::error::Result;
-use reqlore_domain::identity::Caller;
-use reqlore_domain::ports::documents::read_all;
-use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::ended::{
     REVIEW_BY, SUPERSEDED, SUPERSEDES, Successions, is_ended, overdue_review,
@@ -23,39 +20,27 @@ use crate::ports::ApplicationPorts;
 /// record has ended them. Notes overdue reviews.
 pub(super) async fn check_freshness(
     ports: &ApplicationPorts,
-    caller: &Caller,
+    project: &ProjectKey,
+    metas: &[Arc<DocumentMeta>],
 ) -> Result<Vec<CheckFinding>> {
-    let mut projects: Vec<ProjectKey> = Vec::new();
-    for toolset in [Toolset::Backlog, Toolset::Knowledge] {
-        let project = ports.projects.resolve(caller, None, toolset).await?;
-        if !projects.contains(&project) {
-            projects.push(project);
-        }
-    }
     let mut findings = Vec::new();
-    for project in &projects {
-        let mut metas = Vec::new();
-        for kind in [DocumentKind::Item(ItemKind::Requirement), DocumentKind::Entity] {
-            metas.extend(read_all(&*ports.documents, project, kind).await?.0);
+    let successions = Successions::from_metadata(metas);
+    for meta in metas {
+        let problem = succession_problem(&successions, metas, meta);
+        let review = overdue_review(meta, ports.clock.now()).map(|day| {
+            let message = format!("review overdue since {day}; review it and set a later day");
+            (REVIEW_BY, message)
+        });
+        if problem.is_none() && review.is_none() {
+            continue;
         }
-        let successions = Successions::from_metadata(&metas);
-        for meta in &metas {
-            let problem = succession_problem(&successions, &metas, meta);
-            let review = overdue_review(meta, ports.clock.now()).map(|day| {
-                let message = format!("review overdue since {day}; review it and set a later day");
-                (REVIEW_BY, message)
-            });
-            if problem.is_none() && review.is_none() {
-                continue;
-            }
-            let document = get_one(&*ports.documents, project, &meta.id).await?;
-            let text = document.as_ref().and_then(|document| document.text().ok()).unwrap_or("");
-            for ((word, message), is_note) in
-                problem.map(|one| (one, false)).into_iter().chain(review.map(|one| (one, true)))
-            {
-                let diagnostic = Diagnostic::new(line_containing(text, word), message);
-                findings.push(CheckFinding { is_note, ..CheckFinding::new(&meta.id, diagnostic) });
-            }
+        let document = get_one(&*ports.documents, project, &meta.id).await?;
+        let text = document.as_ref().and_then(|document| document.text().ok()).unwrap_or("");
+        for ((word, message), is_note) in
+            problem.map(|one| (one, false)).into_iter().chain(review.map(|one| (one, true)))
+        {
+            let diagnostic = Diagnostic::new(line_containing(text, word), message);
+            findings.push(CheckFinding { is_note, ..CheckFinding::new(&meta.id, diagnostic) });
         }
     }
     Ok(findings)
