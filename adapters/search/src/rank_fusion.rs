@@ -25,8 +25,8 @@ const HALF_RELIABLE_WORDS: f32 = 3.0;
 const FULL_SIMILARITY_WORDS: f32 = 8.0;
 /// The minimum evidence without a model: a third of the query's words, weighted by rarity.
 const MIN_LEXICAL_EVIDENCE: f32 = 1.0 / 9.0;
-/// The minimum lexical score for a long query, and the minimum with this share of the similarity. In
-/// benches/context, the best hit of 9 in 10 tasks that touch a requirement has more.
+/// The minimum lexical score for a long query, and the minimum with this share of the similarity.
+/// In benches/context, the best hit of 9 in 10 tasks that touch a requirement has more.
 const MIN_LONG_QUERY_SCORE: f32 = 0.068;
 const MIN_LONG_QUERY_EVIDENCE: f32 = 0.11;
 const LONG_QUERY_SIMILARITY: f32 = 0.1;
