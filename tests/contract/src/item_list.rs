@@ -509,11 +509,12 @@ pub async fn entity_lists_equal_a_plain_filter(s: &Storage) {
         let mut text = format!("---\nid: x-{}\ntype: {kind}\n", number * 7 % 24);
         for (key, value) in [("status", status), ("risk", risk), ("areas", "ui")] {
             if !value.is_empty() {
-                text += &format!("{key}: {value}\n");
+                text.extend([key, ": ", value, "\n"]);
             }
         }
-        text += &format!("updated_at: 2026-01-{:02}T00:00:00Z\n---\n", number % 9 + 1);
-        s.put(&DocumentId::entity(&format!("things/{number}")), text).await;
+        let day = (number % 9 + 1).to_string();
+        text.extend(["updated_at: 2026-01-0", &day, "T00:00:00Z\n---\n"]);
+        s.put(&DocumentId::entity(format!("things/{number}")), text).await;
     }
     // An entity that changed, one that was deleted, and one without front matter.
     let changed = "---\nid: y\ntype: idea\nstatus: open\nrisk: high\n---\n";

@@ -2,7 +2,8 @@
 
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::record_list::{
-    DetailFilter, OrderField, RecordCounts, RecordOrder, RecordPage, RecordQuery, SortField,
+    DetailFilter, OrderField, RecordCounts, RecordFilter, RecordOrder, RecordPage, RecordQuery,
+    SortField,
 };
 use reqlore_domain::project_key::ProjectKey;
 
@@ -50,9 +51,7 @@ pub(crate) async fn list(
     }
     let base = filter.fields.first().map(|(name, key)| (&**name, &**key));
     let mut queries = vec![reader.counts_query(base.unwrap_or_default())];
-    let of_group = (&filter.status, &filter.requirement_type);
-    let of_entity = (&filter.entity_status, &filter.entity_kind);
-    let is_whole = base.is_none() && of_group == (&None, &None) && of_entity == (&None, &None);
+    let is_whole = *filter == RecordFilter { priority: filter.priority, ..RecordFilter::default() };
     if is_whole && is_default && query.limit > 0 {
         let range = query.position_keys();
         queries.push(reader.first_query(None, &TableRow::of(&[]), &range, reader.wanted()));
@@ -60,11 +59,8 @@ pub(crate) async fn list(
     let mut results = read_all(source, queries).await?.into_iter();
     let mut page = RecordPage::default();
     let groups = reader.groups(&results.next().unwrap_or_default(), Some(&mut page))?;
-    if query.limit == 0 {
-        return Ok(Some(page));
-    }
-    if groups.len() > MAX_GROUPS {
-        return Ok(None);
+    if query.limit == 0 || groups.len() > MAX_GROUPS {
+        return Ok((query.limit == 0).then_some(page));
     }
     let whole = filter.position_keys(None);
     let places = match (&order.field, base) {

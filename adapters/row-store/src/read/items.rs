@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use reqlore_domain::backlog::{Priority, Reference, Status};
+use reqlore_domain::backlog::{Priority, Reference, RequirementType, Status};
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::name_form::fold_name;
 use reqlore_domain::ports::documents::StoreResult;
@@ -371,7 +371,7 @@ impl ItemReader<'_> {
 
 /// True for the type of an item or the kind of an entity that the filter selects.
 fn is_type_selected(filter: &RecordFilter, name: &str) -> bool {
-    let requirement_type = filter.requirement_type.map(|one| one.name());
+    let requirement_type = filter.requirement_type.map(RequirementType::name);
     requirement_type.or(filter.entity_kind.as_deref()).is_none_or(|one| one == name)
 }
 
