@@ -268,7 +268,7 @@ fn hooks_of_hostile_stores_answer_with_an_object() {
         |root| symlink("loop.md", root.join(".ixchel/loop.md")).unwrap(),
         |root| symlink(".", root.join(".ixchel/folder")).unwrap(),
         |root| assert!(Command::new("mkfifo").arg(root.join(".ixchel/pipe.md")).status().is_ok()),
-        |root| fs::set_permissions(root.join(".reqlore"), Permissions::from_mode(0)).unwrap(),
+        |root| fs::set_permissions(root.join(".reqlore"), Permissions::from_mode(0o0)).unwrap(),
         |root| {
             fs::rename(root.join(".reqlore"), root.join("away")).unwrap();
             fs::write(root.join(".reqlore"), "").unwrap();
