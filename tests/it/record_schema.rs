@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::client::{Server, project};
+use crate::client::{Server, project, storage_argument};
 use crate::http::{POST, TestTeam};
 
 const SCHEMA: &str = r#"
@@ -158,6 +158,29 @@ fn value_of_a_custom_field_that_names_a_document_is_not_a_link() {
             assert_eq!(after, before, "{storage}");
             assert_eq!(after["fields"]["origin"], target, "{storage}");
         }
+        assert!(server.end().1.success());
+    }
+}
+
+#[test]
+fn undo_of_the_first_schema_removes_its_document() {
+    for storage in ["fs", "sqlite", "sled", "postgres"] {
+        let project = project();
+        let argument = storage_argument(storage);
+        let mut server = Server::start_with(project.path(), &["--storage", &argument]);
+        let before = server.data("get_record_schema", json!({}));
+        let create = json!({ "text": SCHEMA, "if_version": "" });
+        server.data("set_record_schema", create.clone());
+        let undone = server.data("undo", json!({}));
+        assert_eq!(undone["documents"], json!([{ "id": "project", "version": null }]), "{storage}");
+        assert_eq!(server.data("get_record_schema", json!({})), before, "{storage}");
+        let file = project.path().join(".reqlore/project.toml");
+        assert!(file.symlink_metadata().is_err(), "{storage}");
+        // A change of an existing document is restored, not removed.
+        let created = server.data("set_record_schema", create);
+        server.data("set_record_schema", json!({ "text": "", "if_version": created["version"] }));
+        let undone = server.data("undo", json!({}));
+        assert_eq!(undone["documents"][0]["version"], created["version"], "{storage}");
         assert!(server.end().1.success());
     }
 }

@@ -16,6 +16,7 @@ use reqlore_domain::untrusted_text::encode_id;
 use super::FIRST_PAGE;
 use crate::documents::document_text;
 use crate::ports::ApplicationPorts;
+use crate::record_schemas::operations::CREATE_REASON;
 
 /// The documents that a commit restores to their state before a change.
 pub(super) struct Restoration {
@@ -93,6 +94,7 @@ impl ChangedDocument {
     fn is_created(&self, change: &HistoryEntry, commit: &[RecentChange]) -> bool {
         match self.id.kind {
             DocumentKind::Deleted => true,
+            DocumentKind::Schema => change.origin.reason.as_deref() == Some(CREATE_REASON),
             // The list of sections names a new one.
             DocumentKind::Section => commit.iter().any(|recent| is_list(&recent.id)),
             _ => {

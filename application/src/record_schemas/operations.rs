@@ -25,6 +25,9 @@ pub(crate) struct GetRecordSchema;
 
 pub(crate) struct SetRecordSchema;
 
+/// The reason of a change that found no document, so that an undo may delete it.
+pub(crate) const CREATE_REASON: &str = "create the custom fields and statuses";
+
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
@@ -90,7 +93,10 @@ impl Tool for SetRecordSchema {
         let schema = RecordSchema::of_document(&document);
         check_entries(&schema)?;
         let (ports, project) = (&*context.ports, call.caller.project.clone());
-        let write = request.write_context("change the custom fields and statuses");
+        let write = request.write_context(match expected {
+            ExpectedState::Missing => CREATE_REASON,
+            _ => "change the custom fields and statuses",
+        });
         let version = document.version.to_string();
         let reads = ReadSet { documents: vec![document.id.clone()], ..ReadSet::default() };
         let decide = move |snapshot: &Snapshot| decide(snapshot, &document, &expected);
