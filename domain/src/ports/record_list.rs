@@ -302,17 +302,18 @@ pub fn list_position(meta: &DocumentMeta) -> Option<RecordPosition> {
     Some((String::new(), key, id.to_owned(), meta.id.name.clone()))
 }
 
-/// Returns bytes that sort like the position of a record in the order of all lists.
-pub fn position_key((_, (priority, rank), id, name): &RecordPosition) -> Vec<u8> {
-    // No part but the priority has a zero byte.
-    let id = if id.is_empty() { String::new() } else { format!("{id}\0") };
-    [&[*priority], rank.as_bytes(), b"\0", id.as_bytes(), name.as_bytes()].concat()
+/// Returns bytes that sort like the position of an item in the order of all lists.
+pub fn position_key((_, (priority, rank), _, name): &RecordPosition) -> Vec<u8> {
+    // A rank has no zero byte.
+    [&[*priority], rank.as_bytes(), b"\0", name.as_bytes()].concat()
 }
 
 /// The name of the document in a [`position_key`].
 pub fn position_name(key: &[u8]) -> Option<&str> {
-    let end = key.iter().rposition(|byte| *byte == 0)?;
-    str::from_utf8(&key[end + 1..]).ok()
+    // After the priority, which may be zero.
+    let rest = key.get(1..)?;
+    let end = rest.iter().position(|byte| *byte == 0)?;
+    str::from_utf8(&rest[end + 1..]).ok()
 }
 
 /// A record that a list may show.

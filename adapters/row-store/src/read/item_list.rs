@@ -2,8 +2,7 @@
 
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::record_list::{
-    DetailFilter, OrderField, RecordCounts, RecordFilter, RecordOrder, RecordPage, RecordQuery,
-    SortField,
+    DetailFilter, OrderField, RecordCounts, RecordOrder, RecordPage, RecordQuery, SortField,
 };
 use reqlore_domain::project_key::ProjectKey;
 
@@ -19,8 +18,6 @@ use crate::tables::ITEM_FIELDS;
 /// have few items and do both.
 const MAX_SORTED_ROWS: usize = if cfg!(debug_assertions) { 3 } else { 2_000 };
 const MAX_SORTED_DOCUMENTS: usize = if cfg!(debug_assertions) { 2 } else { 500 };
-/// Maximum number of groups that a list reads, each with a query. Files may have any status.
-const MAX_GROUPS: usize = 200;
 
 /// Returns `None` if all metadata must be read.
 pub(crate) async fn list(
@@ -51,7 +48,7 @@ pub(crate) async fn list(
     }
     let base = filter.fields.first().map(|(name, key)| (&**name, &**key));
     let mut queries = vec![reader.counts_query(base.unwrap_or_default())];
-    let is_whole = *filter == RecordFilter { priority: filter.priority, ..RecordFilter::default() };
+    let is_whole = filter.status.is_none() && filter.requirement_type.is_none() && base.is_none();
     if is_whole && is_default && query.limit > 0 {
         let range = query.position_keys();
         queries.push(reader.first_query(None, &TableRow::of(&[]), &range, reader.wanted()));
@@ -59,8 +56,8 @@ pub(crate) async fn list(
     let mut results = read_all(source, queries).await?.into_iter();
     let mut page = RecordPage::default();
     let groups = reader.groups(&results.next().unwrap_or_default(), Some(&mut page))?;
-    if query.limit == 0 || groups.len() > MAX_GROUPS {
-        return Ok((query.limit == 0).then_some(page));
+    if query.limit == 0 {
+        return Ok(Some(page));
     }
     let whole = filter.position_keys(None);
     let places = match (&order.field, base) {
