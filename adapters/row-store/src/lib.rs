@@ -5,6 +5,7 @@
 //! state that another one needs.
 
 mod archive;
+mod call_reads;
 mod content_check;
 mod counters;
 pub mod damage;
@@ -49,11 +50,13 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_group_commit::{GroupWriter, run_alone};
 
+pub use call_reads::in_read_scope;
 pub use derived::LIST_TABLES;
 pub use records::StoreRow;
 pub use stored_meta::METADATA_FORMAT;
 
 use crate::writer::history::STEP_ROWS;
+use call_reads::CallReads;
 use counters::WriterCounters;
 use damage::KnownDamage;
 use database::{Database, RowSource};
@@ -65,6 +68,7 @@ use writer::{GroupWriterEngine, ReadPlan};
 #[derive(Debug, Clone)]
 pub struct RowStore {
     database: Arc<dyn Database>,
+    reads: Arc<CallReads>,
     writer: Arc<Writer>,
     counters: Arc<WriterCounters>,
     damage: Arc<KnownDamage>,
@@ -86,7 +90,8 @@ impl RowStore {
         let engine = GroupWriterEngine::new(database.open_session(), Arc::clone(&damage))?;
         let counters = Arc::clone(&engine.counters);
         let writer = Arc::new(Writer::Caller(Box::new(Mutex::new(engine))));
-        Ok(Self { database, writer, counters, damage })
+        let reads = CallReads::new(Arc::clone(&database));
+        Ok(Self { database, reads, writer, counters, damage })
     }
 
     /// Starts the writer of a database that has its tables. Fails if an import is filling it, or
@@ -121,7 +126,8 @@ impl RowStore {
             StoreError::Internal(format!("could not start a thread for the writer: {error}"))
         })?;
         let writer = Arc::new(Writer::Thread(writer));
-        Ok(Self { database, writer, counters, damage })
+        let reads = CallReads::new(Arc::clone(&database));
+        Ok(Self { database, reads, writer, counters, damage })
     }
 
     /// Runs a job in a group. It may run several times.
@@ -160,9 +166,9 @@ impl RowStore {
 impl RowSource for RowStore {
     async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>> {
         let Some(error) = self.damage.missing_rows_error() else {
-            return self.database.read(queries).await;
+            return self.reads.read(queries).await;
         };
-        let results = self.database.read(queries.clone()).await?;
+        let results = self.reads.read(queries.clone()).await?;
         let mut answers = queries.iter().zip(&results);
         if answers.all(|(query, rows)| query.is_complete(rows)) { Ok(results) } else { Err(error) }
     }

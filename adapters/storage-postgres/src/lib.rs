@@ -1,14 +1,13 @@
 //! Driver of the row store for PostgreSQL or a compatible distributed database, shared by any
 //! number of servers.
 
-mod call_reads;
 mod postgres;
+
+use std::sync::Arc;
 
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_row_store::RowStore;
 
-use call_reads::CallReads;
-pub use call_reads::in_read_scope;
 use postgres::{DatabaseError, NextStep, PostgresDatabase};
 pub use postgres::{
     PasswordSources, PendingStatement, PostgresConfig, SchemaStatus, ServerReport, inspect_schema,
@@ -20,7 +19,7 @@ pub use postgres::{
 pub async fn open(config: PostgresConfig) -> StoreResult<RowStore> {
     let database = PostgresDatabase::of_config(config)?;
     database.update_schema().await.map_err(DatabaseError::into_operator_error)?;
-    RowStore::start(CallReads::new(database)).await
+    RowStore::start(Arc::new(database)).await
 }
 
 /// Inspects the schema, and opens the database if it is accepted. Otherwise changes nothing.
@@ -35,7 +34,7 @@ pub async fn open_if(
         return Ok((status, None));
     }
     database.update_schema().await.map_err(DatabaseError::into_operator_error)?;
-    Ok((status, Some(RowStore::start(CallReads::new(database)).await?)))
+    Ok((status, Some(RowStore::start(Arc::new(database)).await?)))
 }
 
 /// Like [`open`], for a server. The second value is false if the database cannot be reached now:
@@ -43,10 +42,10 @@ pub async fn open_if(
 pub async fn open_for_server(config: PostgresConfig) -> StoreResult<(RowStore, bool)> {
     let database = PostgresDatabase::of_config(config)?;
     match database.update_schema().await {
-        Ok(()) => Ok((RowStore::start(CallReads::new(database)).await?, true)),
+        Ok(()) => Ok((RowStore::start(Arc::new(database)).await?, true)),
         Err(error) if error.next == NextStep::Reconnect => {
             database.warn_of_start(&error);
-            Ok((RowStore::start_disconnected(CallReads::new(database))?, false))
+            Ok((RowStore::start_disconnected(Arc::new(database))?, false))
         }
         // Waiting does not help.
         Err(error) => Err(error.into_operator_error()),

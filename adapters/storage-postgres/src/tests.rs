@@ -1,5 +1,4 @@
 //! The contract suite on a real database, and damage of one.
 
-mod call_reads;
 mod contract;
 mod damage;

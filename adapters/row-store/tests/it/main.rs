@@ -4,6 +4,7 @@
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test that cannot continue fails")]
 #![expect(clippy::print_stdout, reason = "a simulation prints its seeds")]
 
+mod call_reads;
 mod change_reader;
 mod contract;
 mod damage;

@@ -7,15 +7,14 @@ use std::fmt;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use async_trait::async_trait;
 use reqlore_domain::ports::documents::{ReadCall, StoreResult};
-use reqlore_domain::timestamp::Timestamp;
-use reqlore_row_store::database::{Database, DatabaseHealth, RowSource, WriteSession};
-use reqlore_row_store::row::{RowKey, RowQuery, TableRow};
-use reqlore_row_store::tables::{
+use tokio::task_local;
+
+use crate::database::Database;
+use crate::row::{RowKey, RowQuery, TableRow};
+use crate::tables::{
     BODIES, COUNTS, DOCUMENTS, FIELD_VALUES, ITEM_COUNTS, ITEM_FIELDS, LINKS, PROJECTS, Table,
 };
-use tokio::task_local;
 
 /// Tables with rows that change only with the row of their project.
 static CACHED_TABLES: [&Table; 7] =
@@ -133,8 +132,8 @@ fn set_seen(seen: Option<(RowKey, ProjectState)>) {
 }
 
 impl CallReads {
-    pub(crate) fn new(database: impl Database + 'static) -> Arc<Self> {
-        Arc::new(Self { database: Arc::new(database), cache: RowCache::default() })
+    pub(crate) fn new(database: Arc<dyn Database>) -> Arc<Self> {
+        Arc::new(Self { database, cache: RowCache::default() })
     }
 
     /// Asks the database for results and for the state of the project.
@@ -153,22 +152,8 @@ impl CallReads {
         set_seen(Some((project.clone(), state.clone())));
         Ok((state, results))
     }
-}
-
-/// The one project of these queries, if all their results can be cached.
-fn project_of(queries: &[RowQuery]) -> Option<RowKey> {
-    let project = queries.first()?.tuples.first()?.prefix(1);
-    let is_cached = |query: &RowQuery| {
-        CACHED_TABLES.contains(&query.table)
-            && query.columns.first() == Some(&"project")
-            && query.tuples.iter().all(|tuple| tuple.starts_with(&project))
-    };
-    queries.iter().all(is_cached).then_some(project.clone())
-}
-
-#[async_trait]
-impl RowSource for CallReads {
-    async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>> {
+    /// Runs all queries on one state of the database or of the cache.
+    pub(crate) async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>> {
         let is_in_call = SEEN.try_with(|_| ()).is_ok();
         let Some(project) = project_of(&queries).filter(|_| is_in_call) else {
             if queries.iter().any(|query| *query.table == PROJECTS) {
@@ -202,25 +187,13 @@ impl RowSource for CallReads {
     }
 }
 
-#[async_trait]
-impl Database for CallReads {
-    async fn begin_snapshot(&self) -> StoreResult<Box<dyn RowSource>> {
-        self.database.begin_snapshot().await
-    }
-
-    fn is_remote(&self) -> bool {
-        self.database.is_remote()
-    }
-
-    async fn current_time(&self) -> StoreResult<Option<Timestamp>> {
-        self.database.current_time().await
-    }
-
-    fn open_session(&self) -> Box<dyn WriteSession> {
-        self.database.open_session()
-    }
-
-    fn health(&self) -> DatabaseHealth {
-        self.database.health()
-    }
+/// The one project of these queries, if all their results can be cached.
+fn project_of(queries: &[RowQuery]) -> Option<RowKey> {
+    let project = queries.first()?.tuples.first()?.prefix(1);
+    let is_cached = |query: &RowQuery| {
+        CACHED_TABLES.contains(&query.table)
+            && query.columns.first() == Some(&"project")
+            && query.tuples.iter().all(|tuple| tuple.starts_with(&project))
+    };
+    queries.iter().all(is_cached).then_some(project.clone())
 }

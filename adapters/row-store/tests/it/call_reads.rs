@@ -11,14 +11,11 @@ use reqlore_domain::ports::documents::{
     BacklinkQuery, DocumentChange, DocumentFilter, Refresh, Snapshot, StoreResult,
 };
 use reqlore_domain::ports::record_list::{RecordQuery, RecordSelection};
-use reqlore_row_store::RowStore;
 use reqlore_row_store::database::{Database, RowSource, WriteSession};
 use reqlore_row_store::row::{RowQuery, TableRow};
+use reqlore_row_store::{RowStore, in_read_scope};
 use reqlore_storage_memory::database::MemoryDatabase;
 use reqlore_storage_memory::seeded_random::SeededRandom;
-
-use crate::call_reads::CallReads;
-use crate::in_read_scope;
 
 #[derive(Debug, Clone)]
 struct CountingDatabase {
@@ -52,7 +49,7 @@ impl CountingDatabase {
 
     /// A server with a cache of its own.
     async fn open_storage(&self) -> Storage {
-        Storage::in_memory(RowStore::start(CallReads::new(self.clone())).await.unwrap())
+        Storage::in_memory(RowStore::start(Arc::new(self.clone())).await.unwrap())
     }
 
     fn take_reads(&self) -> usize {
@@ -143,7 +140,7 @@ fn results_of_an_earlier_state_are_not_mixed_with_newer_ones() {
 async fn open_server(database: &FaultyDatabase) -> Storage {
     loop {
         let database = database.for_server(Arc::new(std::thread::yield_now));
-        if let Ok(store) = RowStore::start(CallReads::new(database)).await {
+        if let Ok(store) = RowStore::start(Arc::new(database)).await {
             return Storage::in_memory(store);
         }
     }
