@@ -445,7 +445,7 @@ pub struct DocumentMeta {
 
 impl DocumentMeta {
     /// Version of the derivation, part of the format of each storage that keeps metadata.
-    pub const FORMAT: u32 = 10;
+    pub const FORMAT: u32 = 11;
 
     /// An entity's id or an item's reference. Several documents may have the same one.
     pub fn reference(&self) -> Option<Cow<'_, str>> {

@@ -1,15 +1,15 @@
 //! Values derived from a document: the columns and rows of lists, and counts.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use reqlore_domain::backlog::ItemMeta;
 use reqlore_domain::document::{DocumentKind, DocumentMeta};
 use reqlore_domain::knowledge::entity_words::entity_words;
 use reqlore_domain::ports::record_list::{
     RecordPosition, SortField, custom_values, list_position, position_key,
 };
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_domain::records::values::value_key;
+use reqlore_domain::records::values::{bounded_key, value_key};
 
 use crate::records::{integer, key_text, project_key};
 use crate::row::{RowAddress, RowKey, TableRow, Value};
@@ -54,10 +54,8 @@ impl ListRows {
             rows.rows.insert((&FIELD_VALUES, field(DIAGNOSTICS, "")));
             rows.count(&COUNTS, counter(DIAGNOSTICS, kind.name()));
         }
-        if let Some((position, item)) = listed_item(meta)
-            && let DocumentKind::Item(_) = kind
-        {
-            rows.add_item(project, meta, &position, item);
+        if let Some(position) = list_position(meta) {
+            rows.add_listed(project, meta, &position);
         }
         let Some(entity) = meta.entity.as_deref().filter(|_| kind == DocumentKind::Entity) else {
             return rows;
@@ -79,16 +77,10 @@ impl ListRows {
         rows
     }
 
-    /// Adds a listed item with its custom values.
-    fn add_item(
-        &mut self,
-        project: &ProjectKey,
-        meta: &DocumentMeta,
-        position: &RecordPosition,
-        item: &ItemMeta,
-    ) {
-        let (kind, (status, requirement_type)) = (meta.id.kind.name().into(), group_of(item));
-        let group = [kind, status.into(), requirement_type.into()];
+    /// Adds a listed record with its custom values.
+    fn add_listed(&mut self, project: &ProjectKey, meta: &DocumentMeta, position: &RecordPosition) {
+        let (kind, (status, group_type)) = (meta.id.kind.name().into(), group_of(meta));
+        let group = [kind, (&*status).into(), (&*group_type).into()];
         let priority = i64::from(position.1.0).into();
         let mut count = |field: &str, value: &str| {
             let key = project_key(project).with(&[field.into(), value.into()]).with(&group);
@@ -99,7 +91,8 @@ impl ListRows {
             custom_values(meta).map(|(name, text)| (name, value_key(text))).collect();
         // Texts can be encoded.
         let custom = postcard::to_allocvec(&values).ok().filter(|_| !values.is_empty());
-        let parent = item.parent.map(|parent| (PARENT, parent.to_string()));
+        let parent = meta.item.as_ref().and_then(|item| item.parent);
+        let parent = parent.map(|parent| (PARENT, parent.to_string()));
         let distinct: BTreeSet<_> = values.into_iter().collect();
         for (field, value) in &distinct {
             count(field, value);
@@ -146,30 +139,35 @@ pub(crate) fn field_key(project: &ProjectKey, kind: DocumentKind, field: &str) -
     project_key(project).with(&[kind.name().into(), field.into()])
 }
 
-/// An item that lists show, with its position in their order.
-fn listed_item(meta: &DocumentMeta) -> Option<(RecordPosition, &ItemMeta)> {
-    list_position(meta).zip(meta.item.as_deref())
-}
-
-/// Status and type of an item, or empty texts.
-fn group_of(item: &ItemMeta) -> (&str, &str) {
+/// The status of a record, and the type of an item or the kind of an entity; empty without one,
+/// and shortened if too long for a key.
+fn group_of(meta: &DocumentMeta) -> (Cow<'_, str>, Cow<'_, str>) {
+    let Some(item) = &meta.item else {
+        let entity = meta.entity.as_deref();
+        let status = entity.and_then(|entity| entity.status.as_deref());
+        let kind = entity.map(|entity| &*entity.kind);
+        // Files may have any text.
+        let bounded = |text: Option<&str>| bounded_key(text.unwrap_or_default().to_owned()).into();
+        return (bounded(status), bounded(kind));
+    };
+    let requirement_type = item.requirement_type.as_ref();
     (
-        item.status.as_ref().map_or("", |one| one.name()),
-        item.requirement_type.as_ref().map_or("", |one| one.name()),
+        item.status.as_ref().map_or("", |one| one.name()).into(),
+        requirement_type.map_or("", |one| one.name()).into(),
     )
 }
 
 /// The columns that derive from the metadata: reference, position, status, type and the time of the
-/// last change. Lists of items select and sort by them.
+/// last change. Lists of records select and sort by them.
 pub(crate) fn derived_columns(meta: &DocumentMeta) -> TableRow {
     let reference = meta.reference();
     let reference = reference.as_deref().map(key_text);
     let reference = Value::from(reference.as_deref());
-    let Some((position, item)) = listed_item(meta) else {
+    let Some(position) = list_position(meta) else {
         return TableRow::of(&[reference]).with(&[Value::Null; 4]);
     };
-    let (position, (status, requirement_type)) = (position_key(&position), group_of(item));
+    let (position, (status, group_type)) = (position_key(&position), group_of(meta));
     let (position, updated) = (position[..].into(), SortField::Updated.value(meta));
-    let group = [status.into(), requirement_type.into()];
+    let group = [(&*status).into(), (&*group_type).into()];
     TableRow::of(&[reference, position]).with(&group).with(&[(&updated).into()])
 }

@@ -44,7 +44,7 @@ use reqlore_domain::ports::history::{
 };
 use reqlore_domain::ports::idempotency::IdempotencyStore;
 use reqlore_domain::ports::identity::{IdentityCommit, IdentityRepository};
-use reqlore_domain::ports::record_list::{RecordPage, RecordQuery, RecordSelection};
+use reqlore_domain::ports::record_list::{RecordCounts, RecordPage, RecordQuery, RecordSelection};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
@@ -211,8 +211,8 @@ impl DocumentRepository for RowStore {
     }
 
     async fn list(&self, project: &ProjectKey, query: &RecordQuery) -> StoreResult<RecordPage> {
-        let page = match (&query.selection, query.kind) {
-            (RecordSelection::Listed, DocumentKind::Item(_)) => {
+        let page = match (&query.selection, query.counts) {
+            (RecordSelection::Listed, RecordCounts::Status | RecordCounts::ChildStatus) => {
                 item_list::list(self, project, query).await
             }
             _ => entities::list(self, project, query).await,

@@ -193,11 +193,12 @@ pub static DOCUMENTS: Table = table("documents", 3)
         nullable("parts", Integer),
         nullable("path", Text),
         nullable("reference", Text),
-        // Sort key in the order of all lists, for items that lists show.
+        // Sort key in the order of all lists, for records that lists show.
         nullable("position", Binary),
         nullable("status", Text),
+        // Of an entity its kind.
         nullable("type", Text),
-        // Sort text in the order of the last change, for the same items.
+        // Sort text in the order of the last change, for the same records.
         nullable("updated", Text),
         nullable("author", Text),
         nullable("tool", Text),
@@ -277,7 +278,7 @@ pub static FIELD_VALUES: Table = table("field_values", 5).with_columns(&[
     NAME,
 ]);
 
-/// Listed items by the values of their custom fields and by their parent, with the columns of
+/// Listed records by the values of their custom fields and by their parent, with the columns of
 /// `documents`. Lists and counts read these small rows. The position ends with the name.
 pub static ITEM_FIELDS: Table = table("item_fields", 7).with_columns(&[
     PROJECT,
@@ -287,12 +288,12 @@ pub static ITEM_FIELDS: Table = table("item_fields", 7).with_columns(&[
     column("status", Text),
     column("type", Text),
     column("position", Binary),
-    // All custom values of the item, encoded.
+    // All custom values of the record, encoded.
     nullable("custom", Binary),
 ]);
 
-/// Number of listed items in each group, of all and of those with a value of a custom field. The
-/// texts are empty for items without.
+/// Number of listed records in each group, of all and of those with a value of a custom field. The
+/// texts are empty for records without.
 pub static ITEM_COUNTS: Table = table("item_counts", 7).with_columns(&[
     PROJECT,
     column("field", Text),

@@ -33,7 +33,7 @@ impl OrderedTree for SledTree {
 
     // sled moves a page above 128 KiB to a file of its own. A page has at most 17 values, or 257
     // beginnings of keys.
-    const MAX_KEY_BYTES: usize = 1000;
+    const MAX_KEY_BYTES: usize = 1400;
     const MAX_VALUE_BYTES: usize = 4096;
 
     fn get(&self, key: &[u8]) -> StoreResult<Option<IVec>> {

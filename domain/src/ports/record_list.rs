@@ -283,9 +283,12 @@ fn updated_rank(updated_at: Option<Timestamp>) -> String {
 }
 
 /// The place of a record in a list: the text by which it is sorted first, empty in the order of all
-/// lists; the place of an item in that order, the same for all entities; the ID of an entity, empty
-/// for an item; its document's name.
+/// lists; the place of an item in that order, the same for all entities; the beginning of the ID of
+/// an entity, empty for an item; its document's name.
 pub type RecordPosition = (String, ItemSortKey, String, String);
+
+/// Entities whose IDs begin with the same bytes are sorted by the names of their documents.
+const MAX_SORTED_BYTES: usize = 64;
 
 /// The place in the order of all lists; `None` for a document that no list shows.
 fn rank(meta: &DocumentMeta) -> Option<(ItemSortKey, &str)> {
@@ -293,7 +296,8 @@ fn rank(meta: &DocumentMeta) -> Option<(ItemSortKey, &str)> {
         return item.reference.map(|_| (backlog::sort_key(item), ""));
     }
     let entity = meta.entity.as_deref().filter(|_| meta.id.kind == DocumentKind::Entity)?;
-    Some((ItemSortKey::default(), &entity.id))
+    // Indexes limit the length of a position.
+    Some((ItemSortKey::default(), &entity.id[..entity.id.floor_char_boundary(MAX_SORTED_BYTES)]))
 }
 
 /// The position in the order of all lists; `None` for a document that no list shows.
@@ -302,18 +306,17 @@ pub fn list_position(meta: &DocumentMeta) -> Option<RecordPosition> {
     Some((String::new(), key, id.to_owned(), meta.id.name.clone()))
 }
 
-/// Returns bytes that sort like the position of an item in the order of all lists.
-pub fn position_key((_, (priority, rank), _, name): &RecordPosition) -> Vec<u8> {
-    // A rank has no zero byte.
-    [&[*priority], rank.as_bytes(), b"\0", name.as_bytes()].concat()
+/// Returns bytes that sort like the position of a record in the order of all lists.
+pub fn position_key((_, (priority, rank), id, name): &RecordPosition) -> Vec<u8> {
+    // No part but the priority has a zero byte.
+    let id = if id.is_empty() { String::new() } else { format!("{id}\0") };
+    [&[*priority], rank.as_bytes(), b"\0", id.as_bytes(), name.as_bytes()].concat()
 }
 
 /// The name of the document in a [`position_key`].
 pub fn position_name(key: &[u8]) -> Option<&str> {
-    // After the priority, which may be zero.
-    let rest = key.get(1..)?;
-    let end = rest.iter().position(|byte| *byte == 0)?;
-    str::from_utf8(&rest[end + 1..]).ok()
+    let end = key.iter().rposition(|byte| *byte == 0)?;
+    str::from_utf8(&key[end + 1..]).ok()
 }
 
 /// A record that a list may show.

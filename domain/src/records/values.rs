@@ -24,7 +24,7 @@ pub const MAX_VALUE_CHARS: usize = 500;
 /// Maximum number of values of a record that lists can filter and sort by, and searches find.
 const MAX_LISTED_VALUES: usize = 100;
 /// Maximum length of the key of a value, in bytes.
-const MAX_KEY_BYTES: usize = 64;
+pub const MAX_KEY_BYTES: usize = 64;
 
 /// Names that no custom field can have, besides those of the built-in fields: other arguments,
 /// keys, answers, orders and columns.
@@ -138,9 +138,9 @@ pub fn value_key(text: &str) -> String {
     }
 }
 
-/// Long keys keep their beginning and a hash of the whole, because indexes limit keys. Some
-/// databases have no zero byte in texts.
-fn bounded_key(mut key: String) -> String {
+/// A text of at most [`MAX_KEY_BYTES`]. Longer ones keep their beginning and a hash of the whole,
+/// because indexes limit keys. Some databases have no zero byte in texts.
+pub fn bounded_key(mut key: String) -> String {
     key.retain(|c| c != '\0');
     if key.len() > MAX_KEY_BYTES {
         let hash = hex::encode(&Sha256::digest(key.as_bytes())[..8]);

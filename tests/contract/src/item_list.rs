@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use reqlore_domain::backlog::{ItemKind, Priority, Reference, RequirementType, Status};
 use reqlore_domain::document::{DocumentId, DocumentKind};
+use reqlore_domain::name_form::fold_name;
+use reqlore_domain::ports::documents::DocumentFilter;
 use reqlore_domain::ports::record_list::{
     AssigneeFilter, DetailFilter, FieldOrder, OrderField, RecordCounts, RecordFilter, RecordOrder,
     RecordPage, RecordQuery, RecordSelection, SortField, StatusCounts,
@@ -496,4 +498,92 @@ pub async fn entities_are_filtered_and_sorted(s: &Storage) {
     assert_eq!(names(&page), ["decisions/b", "decisions/a", "decisions/c", "ideas/d"]);
     let low = RecordQuery { filter: with_field("risk", "LOW"), ..sorted };
     assert_eq!(names(&read(s, &low).await), ["decisions/b"]);
+}
+
+/// Each list, page by page, has the records that a filter of all metadata selects.
+pub async fn entity_lists_equal_a_plain_filter(s: &Storage) {
+    for number in 0..24 {
+        let kind = ["decision", "idea", "odd \u{e4}"][number % 3];
+        let status = ["", "Open", "open", "done", "Wait\u{df}"][number % 5];
+        let risk = ["", "High", "low", "[mid, High]", "7", "-2"][number % 6];
+        let mut text = format!("---\nid: x-{}\ntype: {kind}\n", number * 7 % 24);
+        for (key, value) in [("status", status), ("risk", risk), ("areas", "ui")] {
+            if !value.is_empty() {
+                text.extend([key, ": ", value, "\n"]);
+            }
+        }
+        let day = (number % 9 + 1).to_string();
+        text.extend(["updated_at: 2026-01-0", &day, "T00:00:00Z\n---\n"]);
+        s.put(&DocumentId::entity(format!("things/{number}")), text).await;
+    }
+    // An entity that changed, one that was deleted, and one without front matter.
+    let changed = "---\nid: y\ntype: idea\nstatus: open\nrisk: high\n---\n";
+    s.put(&DocumentId::entity("things/3"), changed).await;
+    s.delete(&DocumentId::entity("things/4")).await;
+    s.put(&DocumentId::entity("things/bare"), "text\n").await;
+    let kinds = [None, Some("idea"), Some("odd \u{e4}"), Some("none")];
+    compare_entity_lists(s, &kinds, &[None, Some("open"), Some("wait\u{df}"), Some("none")]).await;
+    // Longer than keys of indexes may be.
+    let long = |end: &str| "long ".repeat(90) + end;
+    for end in ["a", "b"] {
+        let (name, status) = (long(end).replace(' ', "-"), long(end));
+        let text = format!("---\nid: {name}\ntype: {status}\nstatus: {status}\nrisk: high\n---\n");
+        let folder = &name[..240];
+        for name in [format!("{folder}/{folder}{end}"), format!("things/{end}")] {
+            s.put(&DocumentId::entity(name), text.clone()).await;
+        }
+    }
+    compare_entity_lists(s, &[None, Some(&long("a"))], &[None, Some(&long("b"))]).await;
+}
+
+async fn compare_entity_lists(s: &Storage, kinds: &[Option<&str>], statuses: &[Option<&str>]) {
+    let entities = DocumentFilter::of_kind(DocumentKind::Entity);
+    let all = s.store.find(&s.project, &entities).await.unwrap().metadata;
+    let (none, high) = (RecordFilter::default(), with_field("risk", "high"));
+    let both = [&high.fields[..], &with_field("areas", "ui").fields].concat();
+    let text = DetailFilter { text: Some("x-1".to_owned()), ..DetailFilter::default() };
+    let filters = [
+        none.clone(),
+        high.clone(),
+        RecordFilter { fields: both, ..none.clone() },
+        RecordFilter { details: text, ..none },
+    ];
+    let orders = [
+        RecordOrder::default(),
+        by_field("risk", &["Low", "High"], false),
+        by_field("risk", &[], true),
+        by_field(FieldOrder::STATUS, &["open", "Done"], false),
+        RecordOrder { field: OrderField::Builtin(SortField::Updated), is_reversed: true },
+        RecordOrder { field: OrderField::Builtin(SortField::Title), is_reversed: false },
+    ];
+    for kind in kinds {
+        for status in statuses {
+            for (filter, order) in
+                filters.iter().flat_map(|one| orders.iter().map(move |o| (one, o)))
+            {
+                let mut filter = filter.clone();
+                filter.entity_kind = kind.map(str::to_owned);
+                filter.entity_status = status.map(fold_name);
+                let order = order.clone();
+                let listed = RecordQuery { filter, order, ..RecordQuery::of_entities(None, 4) };
+                let counted = RecordQuery { limit: 0, ..listed.clone() };
+                for mut query in [listed, counted] {
+                    loop {
+                        let expected = RecordPage::select(all.iter().cloned(), &query);
+                        let found = read(s, &query).await;
+                        assert_eq!(names(&found), names(&expected), "{query:?}");
+                        assert_eq!(
+                            (found.total, &found.by_text, &found.next),
+                            (expected.total, &expected.by_text, &expected.next),
+                            "{query:?}"
+                        );
+                        query.after = found.next;
+                        if query.after.is_none() || query.limit == 0 {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+    }
 }

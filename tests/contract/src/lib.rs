@@ -201,6 +201,7 @@ macro_rules! suite {
                 items_are_sorted_in_each_order items_are_filtered_by_custom_fields
                 items_are_sorted_by_a_custom_field pages_by_field_survive_changes
                 entities_are_filtered_and_sorted
+                entity_lists_equal_a_plain_filter
                 children_are_counted_by_status documents_with_diagnostics_are_listed;
             entity_list: entities_are_counted_by_kind_and_tag untagged_entities_are_listed_by_kind
                 similar_entities_are_found_by_case_and_part;

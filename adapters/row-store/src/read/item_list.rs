@@ -2,22 +2,26 @@
 
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::record_list::{
-    DetailFilter, OrderField, RecordCounts, RecordOrder, RecordPage, RecordQuery, SortField,
+    DetailFilter, OrderField, RecordCounts, RecordFilter, RecordOrder, RecordPage, RecordQuery,
+    SortField,
 };
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::values::MAX_KEY_BYTES;
 
 use super::documents::{decode_metas, metas_of_keys};
 use super::field_order::first_places;
 use super::items::{FieldRow, ItemReader};
 use super::{read_all, read_one};
 use crate::database::RowSource;
-use crate::row::{RowQuery, TableRow};
+use crate::row::{RowQuery, TableRow, Value};
 use crate::tables::ITEM_FIELDS;
 
 /// Maximum numbers of rows and of documents that a list sorts, instead of following an order. Tests
 /// have few items and do both.
 const MAX_SORTED_ROWS: usize = if cfg!(debug_assertions) { 3 } else { 2_000 };
 const MAX_SORTED_DOCUMENTS: usize = if cfg!(debug_assertions) { 2 } else { 500 };
+/// Maximum number of groups that a list reads, each with a query. Files may have any status.
+const MAX_GROUPS: usize = 200;
 
 /// Returns `None` if all metadata must be read.
 pub(crate) async fn list(
@@ -31,6 +35,9 @@ pub(crate) async fn list(
     let is_default = *order == RecordOrder::ALL_LISTS || query.limit == 0;
     if let Some(keys) = reader.narrow_keys().await? {
         let rows = read_one(source, RowQuery::keys(&ITEM_FIELDS, keys)).await?;
+        if !has_whole_groups(&rows) {
+            return Ok(None);
+        }
         if !has_details && (is_default || matches!(order.field, OrderField::Custom(_))) {
             return reader.page_of_rows(&rows).await.map(Some);
         }
@@ -48,16 +55,20 @@ pub(crate) async fn list(
     }
     let base = filter.fields.first().map(|(name, key)| (&**name, &**key));
     let mut queries = vec![reader.counts_query(base.unwrap_or_default())];
-    let is_whole = filter.status.is_none() && filter.requirement_type.is_none() && base.is_none();
+    let is_whole = *filter == RecordFilter { priority: filter.priority, ..RecordFilter::default() };
     if is_whole && is_default && query.limit > 0 {
         let range = query.position_keys();
         queries.push(reader.first_query(None, &TableRow::of(&[]), &range, reader.wanted()));
     }
     let mut results = read_all(source, queries).await?.into_iter();
     let mut page = RecordPage::default();
-    let groups = reader.groups(&results.next().unwrap_or_default(), Some(&mut page))?;
-    if query.limit == 0 {
-        return Ok(Some(page));
+    let counts = results.next().unwrap_or_default();
+    if !has_whole_groups(&counts) {
+        return Ok(None);
+    }
+    let groups = reader.groups(&counts, Some(&mut page))?;
+    if query.limit == 0 || groups.len() > MAX_GROUPS {
+        return Ok((query.limit == 0).then_some(page));
     }
     let whole = filter.position_keys(None);
     let places = match (&order.field, base) {
@@ -91,4 +102,12 @@ pub(crate) async fn list(
         (OrderField::Builtin(_), _) => return Ok(None),
     };
     reader.finish(page, places).await.map(Some)
+}
+
+/// False if a status or a kind may be shortened, so that it cannot be compared or shown.
+fn has_whole_groups(rows: &[TableRow]) -> bool {
+    // Of `item_fields` and of `item_counts`. A shortened text ends before a character.
+    let columns = [4, 5];
+    let is_whole = |text| matches!(text, Value::Text(text) if text.len() + 4 <= MAX_KEY_BYTES);
+    rows.iter().all(|row| columns.iter().all(|column| is_whole(row.value(*column))))
 }

@@ -4,11 +4,13 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use reqlore_domain::backlog::{Priority, Reference, Status};
+use reqlore_domain::backlog::{Priority, Reference, RequirementType, Status};
+use reqlore_domain::document::DocumentKind;
+use reqlore_domain::name_form::fold_name;
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::record_list::{
-    FieldOrder, OrderField, RecordCounts, RecordFilter, RecordPage, RecordQuery, StatusCounts,
-    position_key, position_name,
+    FieldOrder, OrderField, RecordCounts, RecordFilter, RecordPage, RecordQuery, position_key,
+    position_name,
 };
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::values::value_key;
@@ -32,7 +34,7 @@ pub(super) struct FieldRow<'a> {
     parent: &'a str,
     pub(super) value: &'a str,
     status: &'a str,
-    requirement_type: &'a str,
+    group_type: &'a str,
     pub(super) position: &'a [u8],
     custom: Vec<(&'a str, &'a str)>,
 }
@@ -41,28 +43,27 @@ impl<'a> FieldRow<'a> {
     pub(super) fn decode(row: &'a TableRow) -> StoreResult<Self> {
         let mut reader = RowReader::new(row, FIELD_ROW).after(2);
         let (field, value) = (reader.text()?, reader.text()?);
-        let (status, requirement_type) = (reader.text()?, reader.text()?);
+        let (status, group_type) = (reader.text()?, reader.text()?);
         let position = reader.optional_binary()?.ok_or_else(|| damaged(FIELD_ROW))?;
         let custom = match reader.optional_binary()? {
             Some(custom) => postcard::from_bytes(custom).map_err(|_| damaged(FIELD_ROW))?,
             None => Vec::new(),
         };
         let parent = if field == PARENT { value } else { "" };
-        Ok(Self { parent, value, status, requirement_type, position, custom })
+        Ok(Self { parent, value, status, group_type, position, custom })
     }
 
     /// All conditions except status and parent.
     fn is_selected(&self, filter: &RecordFilter) -> bool {
         let priority = filter.priority.map(Priority::number);
-        filter.requirement_type.is_none_or(|one| one.name() == self.requirement_type)
+        is_type_selected(filter, self.group_type)
             && priority.is_none_or(|one| self.position.first() == Some(&one))
             && filter.fields.iter().all(|(name, key)| self.custom.contains(&(name, key)))
     }
 
     /// All conditions except the parent.
     pub(super) fn is_listed(&self, filter: &RecordFilter) -> bool {
-        self.is_selected(filter)
-            && filter.status.as_ref().is_none_or(|status| status.name() == self.status)
+        self.is_selected(filter) && is_status_selected(filter, self.status)
     }
 
     /// The key of the value by which the item is sorted.
@@ -132,20 +133,20 @@ impl ItemReader<'_> {
         let (mut groups, filter) = (Vec::new(), &self.query.filter);
         for row in counts {
             let mut reader = RowReader::new(row, "a count of items").after(4);
-            let (status, requirement_type) = (reader.text()?, reader.text()?);
+            let (status, group_type) = (reader.text()?, reader.text()?);
             let (priority, number): (u8, usize) = (reader.number()?, reader.number()?);
-            if filter.requirement_type.is_some_and(|one| one.name() != requirement_type)
+            if !is_type_selected(filter, group_type)
                 || filter.priority.is_some_and(|one| one.number() != priority)
             {
                 continue;
             }
-            let is_listed = filter.status.as_ref().is_none_or(|one| one.name() == status);
+            let is_listed = is_status_selected(filter, status);
             if let Some(page) = &mut page {
-                count_status(&mut page.by_status, status, number);
+                self.count_status(page, status, number);
                 page.total += if is_listed { number } else { 0 };
             }
             if is_listed {
-                groups.push(TableRow::of(&[status.into(), requirement_type.into()]));
+                groups.push(TableRow::of(&[status.into(), group_type.into()]));
             }
         }
         groups.sort_unstable();
@@ -291,11 +292,11 @@ impl ItemReader<'_> {
                 return false;
             }
             if self.query.counts != RecordCounts::ChildStatus {
-                count_status(&mut page.by_status, row.status, 1);
+                self.count_status(&mut page, row.status, 1);
             } else if let Some(parent) = Reference::parse(row.parent)
-                && !row.status.is_empty()
+                && let Some(status) = Status::parse(row.status)
             {
-                count_status(page.by_parent.entry(parent).or_default(), row.status, 1);
+                *page.by_parent.entry(parent).or_default().entry(status).or_default() += 1;
             }
             let is_listed = row.is_listed(filter);
             page.total += usize::from(is_listed);
@@ -351,6 +352,16 @@ impl ItemReader<'_> {
         Ok(page.finish(self.query, has_more))
     }
 
+    fn count_status(&self, page: &mut RecordPage, name: &str, number: usize) {
+        if self.query.kind != DocumentKind::Entity {
+            if let Some(status) = Status::parse(name) {
+                *page.by_status.entry(status).or_default() += number;
+            }
+        } else if !name.is_empty() {
+            *page.by_text.entry(name.to_owned()).or_default() += number;
+        }
+    }
+
     /// The key of the document of an item.
     pub(super) fn key_of(&self, position: &[u8]) -> StoreResult<RowKey> {
         let name = position_name(position).ok_or_else(|| damaged(FIELD_ROW))?;
@@ -358,8 +369,13 @@ impl ItemReader<'_> {
     }
 }
 
-fn count_status(counts: &mut StatusCounts, name: &str, number: usize) {
-    if let Some(status) = Status::parse(name) {
-        *counts.entry(status).or_default() += number;
-    }
+/// True for the type of an item or the kind of an entity that the filter selects.
+fn is_type_selected(filter: &RecordFilter, name: &str) -> bool {
+    let requirement_type = filter.requirement_type.map(RequirementType::name);
+    requirement_type.or(filter.entity_kind.as_deref()).is_none_or(|one| one == name)
+}
+
+fn is_status_selected(filter: &RecordFilter, name: &str) -> bool {
+    filter.status.as_ref().is_none_or(|one| one.name() == name)
+        && filter.entity_status.as_ref().is_none_or(|one| fold_name(name) == *one)
 }

@@ -68,10 +68,10 @@ fn longest_keys_are_stored_and_longer_ones_refused() {
         let store = open(&folder);
         let change = || vec![DocumentChange::put(DocumentId::entity("a"), "text")];
         let long = |length| ProjectKey::new("p".repeat(length));
-        let refused = commit_as(&store, &long(1001), change(), test_context()).await;
+        let refused = commit_as(&store, &long(1401), change(), test_context()).await;
         assert!(matches!(refused, Err(StoreError::Refused { .. })), "{refused:?}");
         for number in 0..100 {
-            let key = ProjectKey::new(format!("{}{number:03}", "p".repeat(900)));
+            let key = ProjectKey::new(format!("{}{number:03}", "p".repeat(1300)));
             commit_as(&store, &key, change(), test_context()).await.unwrap();
         }
         // Inner pages with keys that share no beginning.
