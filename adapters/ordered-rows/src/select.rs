@@ -91,7 +91,7 @@ impl<T: OrderedTree> RowReader<'_, T> {
         let is_match = (!plan.is_exact).then(|| query.matcher());
         let mut add = |row: TableRow| {
             if is_match.as_ref().is_none_or(|is_match| is_match(&row)) {
-                rows.push(row.prefix(query.wanted.len()));
+                rows.push(row.prefix(query.wanted().len()));
             }
             plan.is_ordered && query.limit.is_some_and(|limit| rows.len() >= limit)
         };

@@ -324,8 +324,8 @@ pub struct RowQuery {
     pub is_descending: bool,
     /// Maximum number of rows.
     pub limit: Option<usize>,
-    /// The columns of the rows: all, or all but the wide ones.
-    pub wanted: &'static [Column],
+    /// The rows have no wide columns.
+    pub is_narrow: bool,
 }
 
 impl RowQuery {
@@ -346,7 +346,7 @@ impl RowQuery {
             order: Vec::new(),
             is_descending: false,
             limit: None,
-            wanted: table.columns,
+            is_narrow: false,
         }
     }
 
@@ -377,7 +377,12 @@ impl RowQuery {
 
     /// Leaves the wide columns out of the rows.
     pub fn narrow(self) -> Self {
-        Self { wanted: self.table.narrow_columns(), ..self }
+        Self { is_narrow: true, ..self }
+    }
+
+    /// The columns of the rows.
+    pub fn wanted(&self) -> &'static [Column] {
+        if self.is_narrow { self.table.narrow_columns() } else { self.table.columns }
     }
 
     /// Sorts rows of the table as the database does.

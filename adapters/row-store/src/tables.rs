@@ -30,7 +30,7 @@ pub struct Index {
     pub condition: Option<&'static str>,
 }
 
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Column {
     pub name: &'static str,
     pub kind: ColumnType,
@@ -40,7 +40,7 @@ pub struct Column {
     pub is_wide: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnType {
     Integer,
     Text,

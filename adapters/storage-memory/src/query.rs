@@ -77,7 +77,7 @@ pub(super) fn select(
         let unchanged = old.filter(|(key, _)| !pending.contains_key(key)).map(|(_, row)| row);
         let new = pending.range(prefix.clone()..).take_while(|(key, _)| key.starts_with(&prefix));
         let all = unchanged.chain(new.filter_map(|(_, row)| row.as_ref()));
-        found.extend(all.filter(|row| meets(row)).map(|row| row.prefix(query.wanted.len())));
+        found.extend(all.filter(|row| meets(row)).map(|row| row.prefix(query.wanted().len())));
     }
     random.shuffle(&mut found);
     for column in query.order.iter().filter_map(|name| query.table.index_of(name)) {

@@ -85,7 +85,7 @@ fn select_into(
         }
         let mut rows = statement.raw_query();
         while let Some(row) = rows.next()? {
-            let row = decode(query.table, query.wanted, row, &mut buffer)?;
+            let row = decode(query.table, query.wanted(), row, &mut buffer)?;
             if !read_limit.count(&row) {
                 return Ok(false);
             }
@@ -224,7 +224,7 @@ pub(crate) fn find_damaged_rows(
     while let Some(row) = rows.next()?
         && damage.len() < limit
     {
-        match decode(table, query.wanted, row, &mut buffer) {
+        match decode(table, query.wanted(), row, &mut buffer) {
             Ok(_) => {}
             Err(error) if error.is_damage() => {
                 buffer = RowBuffer::default();

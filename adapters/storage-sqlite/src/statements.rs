@@ -72,7 +72,7 @@ impl QueryPlan {
 pub(crate) fn select_text(query: &RowQuery, plan: QueryPlan) -> String {
     let mut text = String::with_capacity(512);
     text.push_str("SELECT checksum");
-    for column in query.wanted {
+    for column in query.wanted() {
         text.push_str(", ");
         text.push_str(column.name);
     }

@@ -96,7 +96,7 @@ impl GroupTransaction {
             query.check_rows(rows).map_err(SessionError::Failed)?;
             for row in rows {
                 let address = (query.table, row.prefix(query.table.key_width));
-                let is_whole = query.wanted.len() == query.table.columns.len();
+                let is_whole = !query.is_narrow;
                 // A pending change is newer.
                 if is_whole && !self.pending.contains_key(&address) {
                     self.known.insert(address, Some(row.clone()));

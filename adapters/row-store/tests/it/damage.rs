@@ -33,7 +33,8 @@ impl WrongIndexes {
 }
 
 fn without_conditions(queries: &[RowQuery]) -> Vec<RowQuery> {
-    let all = |query: &RowQuery| RowQuery { wanted: query.wanted, ..RowQuery::all(query.table) };
+    let all =
+        |query: &RowQuery| RowQuery { is_narrow: query.is_narrow, ..RowQuery::all(query.table) };
     queries.iter().map(all).collect()
 }
 

@@ -65,9 +65,9 @@ impl UnionLayout {
     pub(crate) fn new(queries: &[RowQuery]) -> Self {
         let (mut all, mut widths) = (Vec::with_capacity(queries.len()), [0; 3]);
         for query in queries {
-            all.push((query.table, query.wanted));
+            all.push((query.table, query.wanted()));
             for (width, kind) in widths.iter_mut().zip(ColumnType::ALL) {
-                *width = columns_of(query.wanted, kind).len().max(*width);
+                *width = columns_of(query.wanted(), kind).len().max(*width);
             }
         }
         Self { queries: all, widths }

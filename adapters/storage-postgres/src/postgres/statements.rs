@@ -36,7 +36,7 @@ impl<'a> SqlStatement<'a> {
         let layout = UnionLayout::new(queries);
         let (mut selects, mut parameters) = (Vec::with_capacity(queries.len()), Vec::new());
         for (number, query) in queries.iter().enumerate() {
-            let columns = layout.columns(query.wanted).join(", ");
+            let columns = layout.columns(query.wanted()).join(", ");
             let (table, rest) = (query.table.name, restrictions(query, &mut parameters)?);
             selects.push(format!("SELECT {number}::bigint, {columns} FROM {table}{rest}"));
         }
