@@ -52,7 +52,7 @@ stage.test('heads_stay_while_a_board_or_table_scrolls',
       const before = await top(page.locator(head).first());
       const scrolled = await page.locator(part).evaluate((element) => {
         element.scrollTo(0, 300);
-        return [element.scrollTop, element.querySelector('.card, td').getBoundingClientRect().top];
+        return [element.scrollTop, element.querySelector('.card, tbody td').getBoundingClientRect().top];
       });
       same(scrolled[0], 300);
       const after = await top(page.locator(head).first());

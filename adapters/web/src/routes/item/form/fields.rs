@@ -109,8 +109,8 @@ impl ContentKind {
         let mut options = equal_choices(choices.iter().map(String::as_str));
         match (field.field_type, self) {
             (FieldType::Priority, _) => {
-                for (number, (value, words)) in (1..).zip(&mut options) {
-                    (*value, *words) = (number.to_string(), format!("{number} {words}"));
+                for (number, (value, _)) in (1_u8..).zip(&mut options) {
+                    *value = number.to_string();
                 }
             }
             (FieldType::Status, Self::Entity(_)) if !options.is_empty() => {
