@@ -99,8 +99,8 @@ impl WriteProject {
     /// An epic, a user story and a requirement.
     pub(crate) fn with_items(self) -> Self {
         self.run_ok(&["add", "epic", "Checkout"]);
-        self.run_ok(&["add", "story", "Pay by card", "--in", "EP-001"]);
-        self.run_ok(&["add", "requirement", "Accept Visa", "--in", "US-001"]);
+        self.run_ok(&["add", "story", "Pay by card", "--epic", "EP-001"]);
+        self.run_ok(&["add", "requirement", "Accept Visa", "--user-story", "US-001"]);
         self
     }
 

@@ -31,7 +31,12 @@ pub(crate) struct AddOptions {
     title: Option<String>,
     /// The parent: the epic of a story, the story of a requirement or criterion, or
     /// SECTION:INDEX for a section requirement
-    #[arg(long = "in", value_name = "PARENT", add = super::complete::all_ids())]
+    #[arg(
+        long = "in",
+        aliases = ["parent", "epic", "user-story"],
+        value_name = "PARENT",
+        add = super::complete::all_ids()
+    )]
     parent: Option<String>,
     /// The template to begin with: .reqlore/templates/KIND-NAME.md, or KIND.md for the name KIND
     #[arg(long, value_name = "NAME")]
