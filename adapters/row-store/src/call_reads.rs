@@ -19,7 +19,7 @@ use crate::tables::{
 /// Tables with rows that change only with the row of their project.
 static CACHED_TABLES: [&Table; 7] =
     [&DOCUMENTS, &BODIES, &LINKS, &FIELD_VALUES, &ITEM_FIELDS, &ITEM_COUNTS, &COUNTS];
-/// Maximum size of the cache. When it is full, it starts again.
+/// Maximum size of the cache. A full cache is cleared.
 const CACHE_BYTES: usize = 32 << 20;
 /// Larger results are not kept: they belong to an export or a new search index.
 const MAX_RESULT_BYTES: usize = 256 << 10;
@@ -83,12 +83,16 @@ impl RowCache {
             .entry(project.clone())
             .or_insert_with(|| ProjectRows { state: state.clone(), results: HashMap::new() });
         if rows.state != *state {
-            // A revision never returns.
+            // Each commit changes the state.
             let old = mem::take(&mut rows.results);
             *all_bytes -= old.iter().map(|(query, rows)| size_bytes(query, rows)).sum::<usize>();
             rows.state.clone_from(state);
         }
-        if rows.results.insert(query, result.to_vec()).is_none() {
+        let result = match query.is_narrow {
+            true => result.iter().map(TableRow::detached).collect(),
+            false => result.to_vec(),
+        };
+        if rows.results.insert(query, result).is_none() {
             *all_bytes += bytes;
         }
     }
@@ -102,7 +106,7 @@ fn size_bytes(query: &RowQuery, result: &[TableRow]) -> usize {
     QUERY_BYTES + rows.map(|row| ROW_BYTES + row.as_bytes().len()).sum::<usize>()
 }
 
-/// A database whose calls share rows.
+/// Cached reads of a database, shared by all calls.
 #[derive(Debug)]
 pub(crate) struct CallReads {
     database: Arc<dyn Database>,
@@ -114,8 +118,8 @@ task_local! {
     static SEEN: RefCell<Option<(RowKey, ProjectState)>>;
 }
 
-/// Runs a call that only reads. Repeated reads, and reads of other calls in the same state of the
-/// project, do not reach the database.
+/// Runs a call that only reads. Its first read of a project asks the database. Later reads use rows
+/// that this server read in the same state.
 pub fn in_read_scope(call: ReadCall<'_>) -> ReadCall<'_> {
     Box::pin(SEEN.scope(RefCell::default(), call))
 }

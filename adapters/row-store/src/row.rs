@@ -118,6 +118,11 @@ impl TableRow {
         Self(Bytes::new()).with(values)
     }
 
+    /// A copy that does not keep the buffer of a longer row in memory.
+    pub(crate) fn detached(&self) -> Self {
+        Self(Bytes::copy_from_slice(&self.0))
+    }
+
     /// This row with further values.
     pub fn with(&self, values: &[Value<'_>]) -> Self {
         let size = |value: &Value<'_>| match value {

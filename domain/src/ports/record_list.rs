@@ -287,8 +287,8 @@ fn updated_rank(updated_at: Option<Timestamp>) -> String {
 /// an entity, empty for an item; its document's name.
 pub type RecordPosition = (String, ItemSortKey, String, String);
 
-/// Entities whose IDs begin with the same bytes are sorted by the names of their documents.
-const MAX_SORTED_BYTES: usize = 64;
+/// Maximum length of the part of an ID that lists sort by. Equal parts are sorted by document name.
+const MAX_SORTED_ID_BYTES: usize = 64;
 
 /// The place in the order of all lists; `None` for a document that no list shows.
 fn rank(meta: &DocumentMeta) -> Option<(ItemSortKey, &str)> {
@@ -297,7 +297,7 @@ fn rank(meta: &DocumentMeta) -> Option<(ItemSortKey, &str)> {
     }
     let entity = meta.entity.as_deref().filter(|_| meta.id.kind == DocumentKind::Entity)?;
     // Indexes limit the length of a position.
-    Some((ItemSortKey::default(), &entity.id[..entity.id.floor_char_boundary(MAX_SORTED_BYTES)]))
+    Some((ItemSortKey::default(), &entity.id[..entity.id.floor_char_boundary(MAX_SORTED_ID_BYTES)]))
 }
 
 /// The position in the order of all lists; `None` for a document that no list shows.

@@ -1,4 +1,4 @@
-//! Chooses how to read a list of items with the fewest rows.
+//! Chooses how to read a list of items or entities with the fewest rows.
 
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::record_list::{
@@ -20,8 +20,10 @@ use crate::tables::ITEM_FIELDS;
 /// have few items and do both.
 const MAX_SORTED_ROWS: usize = if cfg!(debug_assertions) { 3 } else { 2_000 };
 const MAX_SORTED_DOCUMENTS: usize = if cfg!(debug_assertions) { 2 } else { 500 };
-/// Maximum number of groups that a list reads, each with a query. Files may have any status.
+/// Maximum number of groups that a list reads, each with a query, and of their rows. Files may have
+/// any status.
 const MAX_GROUPS: usize = 200;
+const MAX_GROUP_ROWS: usize = 20_000;
 
 /// Returns `None` if all metadata must be read.
 pub(crate) async fn list(
@@ -67,8 +69,12 @@ pub(crate) async fn list(
         return Ok(None);
     }
     let groups = reader.groups(&counts, Some(&mut page))?;
-    if query.limit == 0 || groups.len() > MAX_GROUPS {
-        return Ok((query.limit == 0).then_some(page));
+    if query.limit == 0 {
+        return Ok(Some(page));
+    }
+    let has_many = groups.len() > MAX_GROUPS || groups.len() * reader.wanted() > MAX_GROUP_ROWS;
+    if has_many && !(is_whole && is_default) {
+        return Ok(None);
     }
     let whole = filter.position_keys(None);
     let places = match (&order.field, base) {
@@ -106,8 +112,9 @@ pub(crate) async fn list(
 
 /// False if a status or a kind may be shortened, so that it cannot be compared or shown.
 fn has_whole_groups(rows: &[TableRow]) -> bool {
-    // Of `item_fields` and of `item_counts`. A shortened text ends before a character.
+    // Status and type in `item_fields` and in `item_counts`.
     let columns = [4, 5];
+    // A shortened text has at least `MAX_KEY_BYTES - 3` bytes: it is cut between two characters.
     let is_whole = |text| matches!(text, Value::Text(text) if text.len() + 4 <= MAX_KEY_BYTES);
     rows.iter().all(|row| columns.iter().all(|column| is_whole(row.value(*column))))
 }

@@ -1,4 +1,4 @@
-//! Rows of items of a list, from the columns and rows that derive from the metadata.
+//! Rows of the records of a list, from the columns and rows that derive from the metadata.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -75,7 +75,7 @@ impl<'a> FieldRow<'a> {
     }
 }
 
-/// A list of items.
+/// A list of items or entities.
 pub(super) struct ItemReader<'a> {
     pub(super) source: &'a dyn RowSource,
     pub(super) project: &'a ProjectKey,

@@ -16,7 +16,7 @@ use crate::page::{PageFrame, PageSection, new_page, render};
 use crate::page_error::{PageError, PageResult};
 use crate::session::PageSession;
 
-const EPIC_LIMIT: usize = 100;
+const EPIC_LIMIT: usize = 50;
 /// A project with more stories or requirements shows those of one epic at a time.
 const CHILD_LIMIT: usize = 500;
 
