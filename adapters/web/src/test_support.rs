@@ -183,7 +183,7 @@ pub(crate) fn complete(mut answer: Value) -> Value {
     let links = json!({ "outgoing": [], "incoming": [], "incoming_total": 0 });
     let rest = json!({
         "project": "", "version": "", "reference": "", "total": 0, "links": links,
-        "by_status": {}, "signals": [], "pending": 0
+        "by_status": {}, "signals": [], "pending": 0, "dry_run": false, "count": 0, "results": []
     });
     fill(&mut answer, rest);
     let item = json!({

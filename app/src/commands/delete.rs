@@ -1,7 +1,7 @@
 //! `reqlore delete`: deletes a backlog item, an entity or a section requirement.
 
 use reqlore_domain::error::Result;
-use reqlore_domain::records::answers::deletion::PlannedDeletion;
+use reqlore_domain::records::answers::applied_changes::AppliedChanges;
 use serde_json::json;
 
 use super::item_fields::WritableKind;
@@ -64,7 +64,7 @@ impl DeleteOptions {
             error
         })?;
         let mut lines = vec![would_delete];
-        lines.extend(answer.answer::<PlannedDeletion>()?.lines());
+        lines.extend(answer.answer::<AppliedChanges>()?.effect_lines());
         Ok(lines.join("\n"))
     }
 

@@ -4,11 +4,12 @@ use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read, Write as _};
 use std::path::{Path, PathBuf};
 
-use reqlore_application::exchange::{ImportOptions, ImportPlan, ImportReport, WrittenResult};
+use reqlore_application::exchange::{ImportOptions, ImportPlan, ImportReport};
 use reqlore_domain::ports::exchange::{
     ExchangeFormat, ImportMapping, ImportedItems, MAX_SOURCE_BYTES, SourceFile,
 };
 use reqlore_domain::ports::service::ProgressSink;
+use reqlore_domain::records::answers::applied_changes::AppliedChanges;
 use reqlore_domain::untrusted_text::encode_line;
 use reqlore_exchange::FORMATS;
 use serde_json::json;
@@ -95,10 +96,7 @@ pub(crate) fn run(config: &AppConfig, options: &ImportCommandOptions) -> Result<
     let written = plan.apply(|batch, done, total| {
         progress.progress(done, total, "Importing");
         let arguments = json!({ "changes": batch.entries });
-        let answer = client.call_for_answer("apply_changes", arguments)?;
-        let results: Vec<WrittenResult> =
-            serde_json::from_value(answer.data["results"].clone()).unwrap_or_default();
-        Ok::<_, reqlore_domain::error::Error>(results)
+        client.call("apply_changes", arguments).map(|applied: AppliedChanges| applied.results)
     });
     drop(progress);
     if let Err((done, total, error)) = written {

@@ -1,130 +1,74 @@
 //! The answer of `apply_changes`: the ID and version of each entry, without titles.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt::Write;
 
 use reqlore_domain::document::{Document, DocumentMeta};
 use reqlore_domain::error::Result;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::answers::applied_changes::{
+    AppliedChanges, EntryResult, PlannedChanges,
+};
+use reqlore_domain::records::answers::entry_line::RULE;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
-use schemars::JsonSchema;
-use serde::Serialize;
 use serde_json::Value;
 
 use crate::answers::answer::{Answer, serialization_error};
 use crate::writes::batch::CommittedBatch;
 use crate::writes::change::{Action, ChangeOutcome};
-use crate::writes::written_rule::RenumberedRule;
 
-#[derive(Clone, Serialize, JsonSchema)]
-pub(super) struct AppliedChanges {
-    project: String,
+/// `names` are the local names of the entries.
+pub(super) fn new_answer(
+    batch: &CommittedBatch,
+    names: Vec<Option<String>>,
     dry_run: bool,
-    /// Of a dry run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", default)]
-    plan: Option<String>,
-    count: usize,
-    /// Of a dry run, by action and kind.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(default)]
-    planned: Vec<PlannedChanges>,
-    results: Vec<EntryResult>,
-    /// Names the entries that are left out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", default)]
-    left_out: Option<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(default)]
-    renumbered: Vec<RenumberedRule>,
+) -> AppliedChanges {
+    let mut results = Vec::with_capacity(batch.outcomes.len());
+    // A dry run reserves no reference.
+    let mut unissued = HashSet::new();
+    for outcome in &batch.outcomes {
+        if dry_run && outcome.rule.is_none() && outcome.action == Action::Create {
+            unissued.insert(&outcome.document.id);
+        }
+    }
+    for (position, (outcome, name)) in batch.outcomes.iter().zip(names).enumerate() {
+        let mut result = entry_result(position + 1, outcome, name, dry_run);
+        result.id.take_if(|_| unissued.contains(&outcome.document.id));
+        results.push(result);
+    }
+    AppliedChanges {
+        project: batch.project.to_string(),
+        dry_run,
+        plan: None,
+        count: results.len(),
+        planned: if dry_run { planned_changes(&results) } else { Vec::new() },
+        results,
+        left_out: None,
+        renumbered: batch.renumbered.clone(),
+    }
 }
 
-#[derive(Clone, Serialize, JsonSchema)]
-struct PlannedChanges {
-    action: &'static str,
-    kind: String,
-    count: usize,
+fn left_out(answer: &AppliedChanges, parts: usize) -> Option<String> {
+    let count = answer.results.len().checked_sub(parts).filter(|count| *count > 0)?;
+    Some(format!("{count} entries; list_items sorted by updated shows their items"))
 }
 
-#[derive(Clone, Serialize, JsonSchema)]
-struct EntryResult {
-    /// From 1.
-    entry: usize,
-    action: &'static str,
-    kind: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", default)]
-    name: Option<String>,
-    /// Absent for a new item in a dry run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", default)]
-    id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", default)]
-    version: Option<String>,
-    /// Other items that a deletion deletes.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(default)]
-    deleted: Vec<String>,
-    /// Items that lose a relationship to a deleted one.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(default)]
-    unlinked: Vec<String>,
-}
-
-impl AppliedChanges {
-    /// `names` are the local names of the entries.
-    pub(super) fn new(batch: &CommittedBatch, names: Vec<Option<String>>, dry_run: bool) -> Self {
-        let mut results = Vec::with_capacity(batch.outcomes.len());
-        // A dry run reserves no reference.
-        let mut unissued = HashSet::new();
-        for outcome in &batch.outcomes {
-            if dry_run && outcome.rule.is_none() && outcome.action == Action::Create {
-                unissued.insert(&outcome.document.id);
-            }
-        }
-        for (position, (outcome, name)) in batch.outcomes.iter().zip(names).enumerate() {
-            let mut result = EntryResult::new(position + 1, outcome, name, dry_run);
-            result.id.take_if(|_| unissued.contains(&outcome.document.id));
-            results.push(result);
-        }
-        Self {
-            project: batch.project.to_string(),
-            dry_run,
-            plan: None,
-            count: results.len(),
-            planned: if dry_run { planned_changes(&results) } else { Vec::new() },
-            results,
-            left_out: None,
-            renumbered: batch.renumbered.clone(),
-        }
+fn heading(answer: &AppliedChanges) -> String {
+    let (count, noun) = (answer.count, change_noun(answer.count));
+    let mut heading = if answer.dry_run {
+        format!("Dry run: {count} {noun} can be applied; nothing was written.")
+    } else {
+        format!("Applied {count} {noun}.")
+    };
+    if answer.project != ProjectKey::default().as_str() {
+        write_to(&mut heading, format_args!(" Project: {}.", encode_line(&answer.project)));
     }
-
-    pub(super) fn with_plan(self, plan: Option<String>) -> Self {
-        Self { plan, ..self }
+    if let Some(plan) = &answer.plan {
+        write_to(&mut heading, format_args!("\nplan: {plan}"));
     }
-
-    fn left_out(&self, parts: usize) -> Option<String> {
-        let count = self.results.len().checked_sub(parts).filter(|count| *count > 0)?;
-        Some(format!("{count} entries; list_items sorted by updated shows their items"))
-    }
-
-    fn heading(&self) -> String {
-        let (count, noun) = (self.count, change_noun(self.count));
-        let mut heading = if self.dry_run {
-            format!("Dry run: {count} {noun} can be applied; nothing was written.")
-        } else {
-            format!("Applied {count} {noun}.")
-        };
-        if self.project != ProjectKey::default().as_str() {
-            write_to(&mut heading, format_args!(" Project: {}.", encode_line(&self.project)));
-        }
-        if let Some(plan) = &self.plan {
-            write_to(&mut heading, format_args!("\nplan: {plan}"));
-        }
-        heading
-    }
+    heading
 }
 
 fn write_to(text: &mut String, arguments: std::fmt::Arguments<'_>) {
@@ -132,68 +76,65 @@ fn write_to(text: &mut String, arguments: std::fmt::Arguments<'_>) {
     let _ = text.write_fmt(arguments);
 }
 
-impl EntryResult {
-    fn new(entry: usize, outcome: &ChangeOutcome, name: Option<String>, dry_run: bool) -> Self {
-        let (kind, id) = match &outcome.rule {
-            Some(rule) => (RULE_KIND.to_owned(), rule.address.clone()),
-            None => subject(&outcome.document),
-        };
-        let version = match &outcome.rule {
-            Some(rule) => rule.version,
-            None => Some(outcome.document.version),
-        };
-        // The index of a rule is not reserved either.
-        let is_unissued = dry_run && outcome.action == Action::Create;
-        Self {
-            entry,
-            action: action_name(outcome.action),
-            kind,
-            name,
-            id: (!is_unissued).then_some(id),
-            version: version.filter(|_| !dry_run).map(|version| version.to_string()),
-            deleted: outcome.effects.deleted.clone(),
-            unlinked: outcome.effects.unlinked.clone(),
-        }
-    }
-
-    /// The ID, its version unless it is among `shown`, and the other changed items.
-    fn text(&self, shown: &mut HashSet<String>) -> String {
-        let mut text = self.id.as_deref().map(encode_id).unwrap_or_default().into_owned();
-        if let Some(version) = &self.version
-            && shown.insert(format!("{} {version}", self.versioned_id()))
-        {
-            write_to(&mut text, format_args!(" {}", &version[..8]));
-        }
-        let mut others = Vec::new();
-        for (label, ids) in [("deleted", &self.deleted), ("unlinked", &self.unlinked)] {
-            if !ids.is_empty() {
-                let ids: Vec<_> = ids.iter().map(|id| encode_id(id)).collect();
-                others.push(format!("{label}: {}", ids.join(", ")));
-            }
-        }
-        if !others.is_empty() {
-            write_to(&mut text, format_args!(" ({})", others.join("; ")));
-        }
-        text
-    }
-
-    /// The item or section of the version: all rules of a section have the same.
-    fn versioned_id(&self) -> &str {
-        let id = self.id.as_deref().unwrap_or_default();
-        if self.kind == RULE_KIND {
-            id.rsplit_once(':').map_or(id, |(section, _)| section)
-        } else {
-            id
-        }
-    }
-
-    /// True if both are shown on one line.
-    fn continues(&self, other: &Self) -> bool {
-        self.action == other.action && self.name.is_none() && other.name.is_none()
+fn entry_result(
+    entry: usize,
+    outcome: &ChangeOutcome,
+    name: Option<String>,
+    dry_run: bool,
+) -> EntryResult {
+    let (kind, id) = match &outcome.rule {
+        Some(rule) => (RULE.to_owned(), rule.address.clone()),
+        None => subject(&outcome.document),
+    };
+    let version = match &outcome.rule {
+        Some(rule) => rule.version,
+        None => Some(outcome.document.version),
+    };
+    // The index of a rule is not reserved either.
+    let is_unissued = dry_run && outcome.action == Action::Create;
+    EntryResult {
+        entry,
+        action: action_name(outcome.action).into(),
+        kind,
+        name,
+        id: (!is_unissued).then_some(id),
+        version: version.filter(|_| !dry_run).map(|version| version.to_string()),
+        deleted: outcome.effects.deleted.clone(),
+        unlinked: outcome.effects.unlinked.clone(),
     }
 }
 
-const RULE_KIND: &str = "rule";
+/// The ID, its version unless it is among `shown`, and the other changed items.
+fn result_text(result: &EntryResult, shown: &mut HashSet<String>) -> String {
+    let mut text = result.id.as_deref().map(encode_id).unwrap_or_default().into_owned();
+    if let Some(version) = &result.version
+        && shown.insert(format!("{} {version}", versioned_id(result)))
+    {
+        write_to(&mut text, format_args!(" {}", &version[..8]));
+    }
+    let mut others = Vec::new();
+    for (label, ids) in [("deleted", &result.deleted), ("unlinked", &result.unlinked)] {
+        if !ids.is_empty() {
+            let ids: Vec<_> = ids.iter().map(|id| encode_id(id)).collect();
+            others.push(format!("{label}: {}", ids.join(", ")));
+        }
+    }
+    if !others.is_empty() {
+        write_to(&mut text, format_args!(" ({})", others.join("; ")));
+    }
+    text
+}
+
+/// The item or section of the version: all rules of a section have the same.
+fn versioned_id(result: &EntryResult) -> &str {
+    let id = result.id.as_deref().unwrap_or_default();
+    if result.kind == RULE { id.rsplit_once(':').map_or(id, |(section, _)| section) } else { id }
+}
+
+/// True if both are shown on one line.
+fn is_same_line(result: &EntryResult, other: &EntryResult) -> bool {
+    result.action == other.action && result.name.is_none() && other.name.is_none()
+}
 
 /// The kind and ID of an item or entity.
 fn subject(document: &Document) -> (String, String) {
@@ -220,12 +161,12 @@ fn action_name(action: Action) -> &'static str {
 
 /// The kinds of new items, which have no ID yet, and a line for each other action and kind.
 fn write_planned(text: &mut String, results: &[EntryResult]) {
-    let mut continued = "";
+    let mut continued = Cow::default();
     for PlannedChanges { action, kind, count } in planned_changes(results) {
         let mut items = Vec::new();
         for result in results {
             if result.action == action && result.kind == kind && result.id.is_some() {
-                items.push(result.text(&mut HashSet::new()));
+                items.push(result_text(result, &mut HashSet::new()));
             }
         }
         let kind = encode_line(&kind);
@@ -234,7 +175,7 @@ fn write_planned(text: &mut String, results: &[EntryResult]) {
             continue;
         }
         write_to(text, format_args!("\n{action} {count} {kind}"));
-        continued = if items.is_empty() { action } else { "" };
+        continued = if items.is_empty() { action } else { Cow::default() };
         if !items.is_empty() {
             write_to(text, format_args!(": {}", items.join(", ")));
         }
@@ -246,7 +187,11 @@ fn planned_changes(results: &[EntryResult]) -> Vec<PlannedChanges> {
     for EntryResult { action, kind, .. } in results {
         match planned.iter_mut().find(|one| one.action == *action && one.kind == *kind) {
             Some(same) => same.count += 1,
-            None => planned.push(PlannedChanges { action, kind: kind.clone(), count: 1 }),
+            None => planned.push(PlannedChanges {
+                action: action.clone(),
+                kind: kind.clone(),
+                count: 1,
+            }),
         }
     }
     planned
@@ -255,9 +200,9 @@ fn planned_changes(results: &[EntryResult]) -> Vec<PlannedChanges> {
 /// One line for each local name, and for adjacent entries of one action.
 fn write_applied(text: &mut String, results: &[EntryResult]) {
     let mut shown = HashSet::new();
-    for group in results.chunk_by(EntryResult::continues) {
+    for group in results.chunk_by(is_same_line) {
         let [first, ..] = group else { continue };
-        let items: Vec<String> = group.iter().map(|one| one.text(&mut shown)).collect();
+        let items: Vec<String> = group.iter().map(|one| result_text(one, &mut shown)).collect();
         if let Some(name) = &first.name {
             write_to(text, format_args!("\n${name} = {}", items.join(", ")));
             continue;
@@ -277,13 +222,13 @@ impl Answer for AppliedChanges {
 
     fn text(&self, parts: usize) -> String {
         let results = &self.results[..parts.min(self.results.len())];
-        let mut text = self.heading();
+        let mut text = heading(self);
         if self.dry_run {
             write_planned(&mut text, results);
         } else {
             write_applied(&mut text, results);
         }
-        if let Some(left_out) = self.left_out(parts) {
+        if let Some(left_out) = left_out(self, parts) {
             text.extend(["\nLeft out: ", &left_out]);
         }
         text
@@ -292,7 +237,7 @@ impl Answer for AppliedChanges {
     fn data(&self, parts: usize) -> Result<Value> {
         let mut shown = self.clone();
         shown.results.truncate(parts);
-        shown.left_out = self.left_out(parts);
+        shown.left_out = left_out(self, parts);
         serde_json::to_value(shown).map_err(serialization_error)
     }
 }

@@ -13,11 +13,12 @@ use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::ToolSpec;
+use reqlore_domain::records::answers::applied_changes::{AppliedChanges, RenumberedRule};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use self::answer::{AppliedChanges, change_noun};
+use self::answer::{change_noun, new_answer};
 use self::entry::{Entry, NewKind, local_name};
 use self::errors::EntryErrors;
 use self::same_titles::NewTitles;
@@ -29,7 +30,6 @@ use crate::writes::batch::{BatchError, ChangeBatch, CommittedBatch};
 use crate::writes::change::Change;
 use crate::writes::local_names::LocalNames;
 use crate::writes::read_versions::ReadVersions;
-use crate::writes::written_rule::RenumberedRule;
 
 pub(crate) struct ApplyChanges {
     /// The toolsets whose items it creates.
@@ -200,15 +200,13 @@ async fn render(
         notes.extend(outcome.effects.notes.drain(..).map(|note| (position, note)));
     }
     let names = entries.iter().map(local_name).collect();
-    let mut answer = AppliedChanges::new(&batch, names, dry_run);
+    let mut answer = new_answer(&batch, names, dry_run);
     let new_titles = NewTitles::of_batch(&batch);
     let CommittedBatch { project, renumbered, reads, .. } = batch;
     notes.extend(new_titles.find_existing(request.context, &project).await);
     let mut plan_note = None;
     if dry_run {
-        let (plan, note) = store_plan(request, entries, reads)?;
-        answer = answer.with_plan(plan);
-        plan_note = note;
+        (answer.plan, plan_note) = store_plan(request, entries, reads)?;
     }
     let mut answer = ToolAnswer::new(answer);
     answer.add_notes(plan_note);

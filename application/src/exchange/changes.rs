@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use reqlore_domain::backlog::{ItemKind, Reference};
+use reqlore_domain::records::answers::applied_changes::EntryResult;
 use reqlore_domain::records::ended::SUPERSEDES;
 use reqlore_domain::records::fields::{IMPORTED_FROM, find_field};
 use serde_json::{Map, Value, json};
@@ -22,15 +23,6 @@ pub struct ChangeBatch {
     items: Vec<usize>,
 }
 
-/// The result of an entry, as `apply_changes` returns it.
-#[derive(Debug, Default, serde::Deserialize)]
-pub struct WrittenResult {
-    /// From 1.
-    pub entry: usize,
-    #[serde(default)]
-    pub id: Option<String>,
-}
-
 /// The changes of a plan that are not written yet, in the order of commits.
 enum Step {
     Write(usize),
@@ -45,7 +37,7 @@ impl ImportPlan<'_> {
     /// batch and returns its results. Returns the number of entries written before an error.
     pub fn apply<E>(
         &mut self,
-        mut write: impl FnMut(&ChangeBatch, usize, usize) -> Result<Vec<WrittenResult>, E>,
+        mut write: impl FnMut(&ChangeBatch, usize, usize) -> Result<Vec<EntryResult>, E>,
     ) -> Result<usize, (usize, usize, E)> {
         let steps = self.steps();
         let (mut batch, mut bytes, mut done) = (ChangeBatch::default(), 0, 0);
@@ -77,10 +69,10 @@ impl ImportPlan<'_> {
         &mut self,
         batch: &mut ChangeBatch,
         (done, total): (usize, usize),
-        write: &mut impl FnMut(&ChangeBatch, usize, usize) -> Result<Vec<WrittenResult>, E>,
+        write: &mut impl FnMut(&ChangeBatch, usize, usize) -> Result<Vec<EntryResult>, E>,
     ) -> Result<usize, (usize, usize, E)> {
         let results = write(batch, done, total).map_err(|error| (done, total, error))?;
-        for WrittenResult { entry, id } in results {
+        for EntryResult { entry, id, .. } in results {
             if let (Some(index), Some(id)) = (batch.items.get(entry.wrapping_sub(1)), id) {
                 self.written.insert(*index, id);
             }

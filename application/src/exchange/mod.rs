@@ -10,6 +10,6 @@ mod item_values;
 mod plan;
 mod report;
 
-pub use self::changes::{ChangeBatch, WrittenResult};
+pub use self::changes::ChangeBatch;
 pub use self::plan::{ImportOptions, ImportPlan};
 pub use self::report::{ImportReport, ReportedItem};

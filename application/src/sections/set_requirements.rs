@@ -6,6 +6,7 @@ use reqlore_domain::document::{Document, DocumentId, Version, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{DocumentChange, Snapshot};
 use reqlore_domain::ports::service::ToolSpec;
+use reqlore_domain::records::answers::applied_changes::RenumberedRule;
 use reqlore_domain::sections::mentions::requirement_title;
 use reqlore_domain::sections::requirement_index::{RequirementIndex, SectionKey};
 use reqlore_domain::sections::upsert::SetOutcome;
@@ -19,7 +20,6 @@ use crate::answers::answer::{ToolAnswer, body_answer};
 use crate::tools::tool::{Tool, ToolRequest, write_tool};
 use crate::writes::transaction::commit_decision;
 use crate::writes::write_guard::CallGuard;
-use crate::writes::written_rule::RenumberedRule;
 
 pub(crate) struct SetRequirements;
 

@@ -9,6 +9,7 @@ use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::{DocumentChange, Snapshot};
 use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::answers::applied_changes::RenumberedRule;
 use tokio::sync::OnceCell;
 
 use crate::answers::answer::ToolAnswer;
@@ -21,7 +22,6 @@ use crate::writes::local_names::LocalNames;
 use crate::writes::read_versions::ReadVersions;
 use crate::writes::transaction::{check_merged, commit_decision};
 use crate::writes::write_guard::CallGuard;
-use crate::writes::written_rule::RenumberedRule;
 
 #[async_trait]
 impl<T: WriteTool> Tool for T {

@@ -14,6 +14,7 @@ use reqlore_domain::document::{
 };
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{BacklinkQuery, DocumentChange, ReadSet, Snapshot};
+use reqlore_domain::records::answers::applied_changes::RenumberedRule;
 use reqlore_domain::records::schema::RecordSchema;
 use reqlore_domain::sections::instructions::SectionTitles;
 use reqlore_domain::timestamp::Timestamp;
@@ -22,7 +23,7 @@ use crate::writes::local_names::LocalItem;
 use crate::writes::pending_unlinks::PendingUnlinks;
 use crate::writes::rule_edits::RuleEdits;
 use crate::writes::write_guard::CallGuard;
-use crate::writes::written_rule::{RenumberedRule, WrittenRule};
+use crate::writes::written_rule::WrittenRule;
 
 /// Effects of a change besides its document.
 #[derive(Debug, Default)]

@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, HashMap};
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::Document;
 use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::records::answers::applied_changes::RenumberedRule;
 use reqlore_domain::sections::instructions::SectionTitles;
 use reqlore_domain::sections::requirement_index::{RequirementIndex, SectionKey};
 use reqlore_domain::sections::{MAX_REQUIREMENT_CHARS, Section};
 
 use crate::sections;
-use crate::writes::written_rule::{RenumberedRule, WrittenRule};
+use crate::writes::written_rule::WrittenRule;
 
 pub(crate) type RuleText = BoundedString<MAX_REQUIREMENT_CHARS>;
 

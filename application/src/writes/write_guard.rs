@@ -12,6 +12,7 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{CallChannel, Caller, TokenId};
 use reqlore_domain::ports::service::{AnswerFormat, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::answers::applied_changes::RenumberedRule;
 use reqlore_domain::sections::Section;
 use reqlore_domain::sections::requirement_index::SectionKey;
 use reqlore_domain::timestamp::Timestamp;
@@ -24,7 +25,6 @@ use self::field_values::{ABSENT, FieldCollector, hash_of};
 use crate::answers::shortened_text::shorten_current;
 use crate::documents::document_text;
 use crate::writes::stored_record::StoredRecord;
-use crate::writes::written_rule::RenumberedRule;
 
 const MAX_CALLERS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 /// Of each caller, and of documents whose last writer is known.

@@ -1,8 +1,6 @@
-//! Rules that a commit wrote or renumbered.
+//! Rules that a commit wrote.
 
 use reqlore_domain::document::Version;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 /// A rule that a change wrote or deleted.
 #[derive(Debug, Clone)]
@@ -11,11 +9,4 @@ pub(crate) struct WrittenRule {
     pub(crate) address: String,
     /// Of the section; `None` if it was deleted.
     pub(crate) version: Option<Version>,
-}
-
-/// A rule whose address changed to keep the order of its section.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-pub(crate) struct RenumberedRule {
-    pub(crate) from: String,
-    pub(crate) to: String,
 }

@@ -11,6 +11,7 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::records::answers::applied_changes::AppliedChanges;
 use reqlore_domain::timestamp::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -249,7 +250,7 @@ async fn apply(
         return Ok(None);
     }
     let (_, change) =
-        session.change::<Value>("apply_changes", json!({ "changes": changes })).await?;
+        session.change::<AppliedChanges>("apply_changes", json!({ "changes": changes })).await?;
     Ok(change)
 }
 

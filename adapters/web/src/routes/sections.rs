@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect};
 use axum::routing::{get, post};
 use reqlore_domain::error::{Error, ErrorKind};
+use reqlore_domain::records::answers::applied_changes::AppliedChanges;
 use reqlore_domain::records::answers::details::ItemDetails;
 use reqlore_domain::records::answers::sections::Instructions;
 use reqlore_domain::sections::requirement_index::SectionKey;
@@ -407,7 +408,7 @@ async fn move_rule(
     };
     let changes = [entry(to, section.text(rule)), entry(from, section.text(other))];
     let arguments = json!({ "changes": changes });
-    let error = match session.change::<Value>("apply_changes", arguments).await {
+    let error = match session.change::<AppliedChanges>("apply_changes", arguments).await {
         Ok((_, change)) => {
             let url = format!("{}#rule-{to}", section_url(&session, &page.key));
             let target = with_notice(&url, "moved", &format!("{}:{to}", page.key), change);

@@ -1,9 +1,9 @@
 //! Answers of tools, which pages and commands read too.
 
+pub mod applied_changes;
 pub mod changes;
 pub mod claims;
 pub mod csv;
-pub mod deletion;
 pub mod details;
 pub mod document_label;
 pub mod entry_line;

@@ -13,7 +13,7 @@ use axum::routing::get;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::knowledge::EntityKind;
-use reqlore_domain::records::answers::deletion::PlannedDeletion;
+use reqlore_domain::records::answers::applied_changes::AppliedChanges;
 use reqlore_domain::records::answers::details::ItemDetails;
 use reqlore_domain::records::answers::history::HistoryAnswer;
 use reqlore_domain::timestamp::Timestamp;
@@ -394,8 +394,8 @@ async fn show_delete(session: PageSession, Path((_, id)): Path<(String, String)>
         ItemHeader::new(&frame, &answer, parents, crate::routes::item::frame::ItemTab::Text);
     let change = json!({ "delete": id, "cascade": true });
     let arguments = json!({ "changes": [change], "dry_run": true });
-    let planned: PlannedDeletion = session.call_tool("apply_changes", arguments).await?;
-    let effects = planned.lines().join("\n\n");
+    let planned: AppliedChanges = session.call_tool("apply_changes", arguments).await?;
+    let effects = planned.effect_lines().join("\n\n");
     let effects = render_markdown(&effects, 2, &context);
     let history: Result<HistoryAnswer, Error> =
         session.call_tool("get_history", json!({ "reference": id, "limit": 1 })).await;
