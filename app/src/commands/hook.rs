@@ -12,6 +12,7 @@ use clap::Subcommand;
 use reqlore_client_config::{Client, ConfigScope, HookEvent};
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error::{Error, ErrorKind};
+use reqlore_domain::records::answers::context::ContextData;
 use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
 use reqlore_domain::records::answers::sections::SectionDetails;
 use reqlore_domain::records::kinds::{KINDS, RecordKind};
@@ -171,8 +172,8 @@ fn prompt_text(client: &ToolClient, prompt: &str) -> Result<Option<String>> {
     }
     let arguments = json!({ "task": prompt, "max_tokens": PROMPT_TOKENS });
     let answer = client.call_for_answer("get_context", arguments)?;
-    let is_empty = answer.data["entries"].as_array().is_none_or(Vec::is_empty);
-    if is_empty || answer.data["uncertain"] != json!(false) {
+    let context: ContextData = answer.answer()?;
+    if context.entries.is_empty() || context.uncertain {
         return Ok(None);
     }
     let fence = fence_around([&*answer.text]);

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::ToolSpec;
+use reqlore_domain::records::answers::docsets::DocsetList;
 
-use super::docset_list::DocsetList;
 use crate::answers::answer::ToolAnswer;
 use crate::tools::tool::{NoArguments, Tool, ToolRequest, whole_tool};
 
@@ -13,7 +13,7 @@ pub(crate) struct ListDocsets;
 #[async_trait]
 impl Tool for ListDocsets {
     fn spec(&self) -> ToolSpec {
-        whole_tool::<NoArguments, DocsetList<'_>>(
+        whole_tool::<NoArguments, DocsetList>(
             "list_docsets",
             "List the docs of libraries",
             "Lists the project's documentation sets. Call it to choose a docset for search_docs.",

@@ -15,13 +15,13 @@ use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_domain::records::answers::history::VersionRecord;
+use reqlore_domain::records::answers::history::{RestoredDocument, UndoAnswer, VersionRecord};
 use reqlore_domain::records::schema::RecordSchema;
 use reqlore_domain::sections::requirement_index::SectionKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::encode_id;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::changed_document::{
     ChangedDocument, Restoration, document_names, is_list, keep_related, metadata,
@@ -58,23 +58,6 @@ struct Arguments {
     /// Changes nothing.
     #[serde(default)]
     dry_run: bool,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct UndoAnswer {
-    project: String,
-    dry_run: bool,
-    /// The change that was undone; absent for a version.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    undone: Option<VersionRecord>,
-    documents: Vec<RestoredDocument>,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct RestoredDocument {
-    id: String,
-    /// Null if it was deleted.
-    version: Option<String>,
 }
 
 #[async_trait]
@@ -467,7 +450,8 @@ impl Restoration {
             documents.push(RestoredDocument { id: changed.name.clone(), version });
         }
         let project = self.project.to_string();
-        let answer = UndoAnswer { project, dry_run: is_dry_run, undone, documents };
+        let notes = Vec::new();
+        let answer = UndoAnswer { project, dry_run: is_dry_run, undone, documents, notes };
         let mut answer = text_answer(lines.join("\n"), &answer)?;
         answer.add_notes(self.note.clone());
         Ok(answer)

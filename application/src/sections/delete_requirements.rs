@@ -6,10 +6,11 @@ use reqlore_domain::document::{DocumentId, Version, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{DocumentChange, Snapshot};
 use reqlore_domain::ports::service::ToolSpec;
+use reqlore_domain::records::answers::sections::DeletedRule;
 use reqlore_domain::sections::requirement_index::{RequirementIndex, SectionKey};
 use reqlore_domain::sections::{DeleteOutcome, REQUIREMENT_NOT_FOUND, SECTION_NOT_FOUND, Section};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::{OperationDescription, ProjectRoot};
 use crate::answers::answer::{ToolAnswer, body_answer};
@@ -35,24 +36,13 @@ struct Arguments {
     if_version: Option<VersionPrefix>,
 }
 
-#[derive(Serialize, JsonSchema)]
-struct DeletedRequirement {
-    project: String,
-    section: String,
-    index: String,
-    text: String,
-    /// Of the section; null if its file was deleted, too.
-    #[schemars(required, extend("type" = ["string", "null"]))]
-    version: Option<String>,
-}
-
 #[async_trait]
 impl Tool for DeleteRequirements {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             is_destructive: true,
             is_whole: true,
-            ..write_tool::<Arguments, DeletedRequirement>(
+            ..write_tool::<Arguments, DeletedRule>(
                 "reqlix_delete_requirements",
                 "Delete a rule",
                 "\
@@ -78,7 +68,7 @@ Returns the deleted requirement text, or an error if not found.",
         let ((deleted, version, note), _) =
             commit_decision(ports, &project, read_set, write, decide).await?;
         guard.note_rule(&format!("{key}:{}", deleted.index), String::new());
-        let details = DeletedRequirement {
+        let details = DeletedRule {
             project: project.to_string(),
             section: key.as_str().to_owned(),
             index: deleted.index,

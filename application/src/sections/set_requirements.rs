@@ -7,13 +7,14 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{DocumentChange, Snapshot};
 use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::records::answers::applied_changes::RenumberedRule;
+use reqlore_domain::records::answers::sections::{IndexChange, SetRule};
 use reqlore_domain::sections::mentions::requirement_title;
 use reqlore_domain::sections::requirement_index::{RequirementIndex, SectionKey};
 use reqlore_domain::sections::upsert::SetOutcome;
 use reqlore_domain::sections::{MAX_REQUIREMENT_CHARS, Section};
 use schemars::JsonSchema;
 use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer};
 
 use super::{OperationDescription, ProjectRoot};
 use crate::answers::answer::{ToolAnswer, body_answer};
@@ -60,36 +61,13 @@ impl<'de> Deserialize<'de> for IndexArgument {
     }
 }
 
-#[derive(Serialize, JsonSchema)]
-struct SetResult {
-    project: String,
-    section: String,
-    index: String,
-    /// As stored.
-    text: String,
-    /// Of the section.
-    version: String,
-    /// False if it replaced a rule.
-    added: bool,
-    /// Indices changed to keep the order.
-    reindexed: Vec<IndexChange>,
-    /// Violated policies, and a replaced rule whose index is spelled differently.
-    warnings: Vec<String>,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct IndexChange {
-    from: String,
-    to: String,
-}
-
 #[async_trait]
 impl Tool for SetRequirements {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             is_destructive: true,
             is_whole: true,
-            ..write_tool::<Arguments, SetResult>(
+            ..write_tool::<Arguments, SetRule>(
                 "reqlix_set_requirements",
                 "Add or change a rule",
                 "\
@@ -134,7 +112,7 @@ Returns the added/modified requirement (text or index may be adjusted according 
         if !committed.versions.is_empty() {
             guard.note_write(&DocumentId::section(key.as_str()), version, request.spec.name);
         }
-        let result = SetResult {
+        let result = SetRule {
             project: project.to_string(),
             section: key.as_str().to_owned(),
             index: set.index,

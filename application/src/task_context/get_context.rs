@@ -1,18 +1,16 @@
 //! `get_context`: the texts that an assistant needs for a task, items or changed files.
 
-use std::collections::BTreeMap;
-
 use async_trait::async_trait;
 use reqlore_domain::bounded_types::{BoundedInt, BoundedString};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::service::ToolSpec;
-use reqlore_domain::records::answers::claims::ClaimView;
-use reqlore_domain::records::answers::document_label::{DocumentLabel, SECTION_REQUIREMENT};
+use reqlore_domain::records::answers::context::{ContextData, EntryData};
+use reqlore_domain::records::answers::document_label::SECTION_REQUIREMENT;
 use reqlore_domain::task_context::words::path_words;
 use reqlore_domain::task_context::{ContextCandidates, ShownEntry, TaskContext, choose_entries};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde::Deserialize;
+use serde_json::Value;
 
 use super::always_rules::{AlwaysRules, always_rules};
 use super::found_texts::{FoundTexts, TextSearch};
@@ -63,42 +61,10 @@ impl Arguments {
     }
 }
 
-// The data of a context.
-#[derive(Serialize, JsonSchema)]
-struct ContextData<'a> {
-    /// Best first.
-    #[schemars(with = "Vec<Map<String, Value>>")]
-    entries: Vec<EntryData<'a>>,
-    /// By kind.
-    omitted: BTreeMap<String, usize>,
-    // True if nothing found clearly fits.
-    uncertain: bool,
-    // Texts that are not whole.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(default)]
-    cut: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct EntryData<'a> {
-    #[serde(flatten)]
-    label: &'a DocumentLabel,
-    reason: &'static str,
-    /// Of a link.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    relation: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    claim: Option<&'a ClaimView>,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    version: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    text: &'a str,
-}
-
 #[async_trait]
 impl Tool for GetContext {
     fn spec(&self) -> ToolSpec {
-        whole_tool::<Arguments, ContextData<'_>>(
+        whole_tool::<Arguments, ContextData>(
             "get_context",
             "Get context",
             "Returns the requirements, rules and decisions that a task, items or changed files \
@@ -221,12 +187,12 @@ impl Answer for ContextAnswer {
         let shown = self.0.entries.iter().take(parts);
         let cut = shown.clone().filter_map(cut_report).collect();
         let entries = shown.map(|one| EntryData {
-            label: &one.entry.label,
-            reason: one.entry.reason.name(),
-            relation: one.entry.relation.as_deref(),
-            claim: one.entry.claim.as_ref(),
-            version: &one.entry.version,
-            text: one.text(),
+            label: one.entry.label.clone(),
+            reason: one.entry.reason.name().into(),
+            relation: one.entry.relation.clone(),
+            claim: one.entry.claim.clone(),
+            version: one.entry.version.clone(),
+            text: one.text().to_owned(),
         });
         let data = ContextData {
             entries: entries.collect(),

@@ -7,9 +7,9 @@ use axum::Router;
 use axum::routing::get;
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::knowledge::EntityKind;
+use reqlore_domain::records::answers::docsets::{DocsetItem, DocsetList, ListedDocset};
 use reqlore_domain::records::answers::lists::ListPage;
 use reqlore_domain::records::answers::tags::{TagCount, TagReport};
-use serde::Deserialize;
 use serde_json::json;
 
 use crate::config::WebConfig;
@@ -78,36 +78,19 @@ struct DocsetPage {
     notes: Vec<String>,
 }
 
-#[derive(Default, Deserialize)]
-struct DocsetAnswer {
-    docsets: Vec<DocsetItem>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct DocsetItem {
-    name: Option<String>,
-    version: Option<String>,
-    aliases: Vec<String>,
-    local_path: String,
-    description: Option<String>,
-    /// The problem of a docset that search_docs cannot use; other values are absent then.
-    error: Option<String>,
-}
-
 async fn list_docsets(session: PageSession) -> PageResult {
     let answer = match session.call_tool("list_docsets", json!({})).await {
         Ok(answer) => answer,
         // A project without a configuration has no docsets.
-        Err(error) if error.kind == ErrorKind::NotFound => DocsetAnswer::default(),
+        Err(error) if error.kind == ErrorKind::NotFound => DocsetList::default(),
         Err(error) => return Err(error.into()),
     };
     let frame = PageFrame::new(&session, PageSection::Docsets, "Docsets");
     let (mut docsets, mut notes) = (Vec::new(), Vec::new());
     for docset in answer.docsets {
-        match docset.error {
-            Some(error) => notes.push(error),
-            None => docsets.push(docset),
+        match docset {
+            ListedDocset::Usable(docset) => docsets.push(docset),
+            ListedDocset::Faulty(docset) => notes.push(docset.error),
         }
     }
     render(&DocsetPage { frame, docsets, notes })

@@ -11,7 +11,7 @@ use axum::routing::{get, post};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::records::answers::applied_changes::AppliedChanges;
 use reqlore_domain::records::answers::details::ItemDetails;
-use reqlore_domain::records::answers::sections::Instructions;
+use reqlore_domain::records::answers::sections::{DeletedRule, Instructions, SetRule};
 use reqlore_domain::sections::requirement_index::SectionKey;
 use reqlore_domain::sections::{Section, instructions};
 use serde_json::{Map, Value, json};
@@ -342,23 +342,20 @@ async fn save(
     arguments.insert("section".to_owned(), json!(key));
     arguments.insert("index".to_owned(), json!(if index.is_empty() { "new" } else { index }));
     arguments.insert("if_version".to_owned(), json!(fields.filled("version")));
-    let tool = if is_deletion {
-        "reqlix_delete_requirements"
+    let outcome = if is_deletion {
+        let deleted = session.change("reqlix_delete_requirements", arguments.into()).await;
+        deleted.map(|(rule, change): (DeletedRule, _)| ("deleted", rule.index, change))
     } else {
         arguments.insert("text".to_owned(), json!(text));
         if let (true, Some(before)) = (index.is_empty(), fields.filled("before")) {
             arguments.insert("before".to_owned(), json!(before));
         }
-        "reqlix_set_requirements"
+        let set = session.change("reqlix_set_requirements", arguments.into()).await;
+        set.map(|(rule, change): (SetRule, _)| ("saved", rule.index, change))
     };
-    let error = match session.change::<Value>(tool, arguments.into()).await {
-        Ok((answer, change)) => {
-            let index = answer["index"].as_str().unwrap_or(index);
-            let (verb, url) = if is_deletion {
-                ("deleted", url)
-            } else {
-                ("saved", format!("{url}#rule-{index}"))
-            };
+    let error = match outcome {
+        Ok((verb, index, change)) => {
+            let url = if is_deletion { url } else { format!("{url}#rule-{index}") };
             let target = with_notice(&url, verb, &format!("{key}:{index}"), change);
             return Ok(Redirect::to(&target).into_response());
         }

@@ -7,8 +7,8 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::post;
 use reqlore_domain::error::{Error, ErrorKind};
+use reqlore_domain::records::answers::history::UndoAnswer;
 use reqlore_domain::timestamp::Timestamp;
-use serde::Deserialize;
 use serde_json::json;
 
 use crate::config::WebConfig;
@@ -85,18 +85,6 @@ pub(crate) fn query_without_notice(query: &FormFields) -> String {
 /// The text by which a page names a change: numbers of scripts are less exact.
 pub(crate) fn change_text(change: Option<Timestamp>) -> String {
     change.map(|at| at.0.to_string()).unwrap_or_default()
-}
-
-#[derive(Deserialize)]
-struct UndoAnswer {
-    documents: Vec<RestoredDocument>,
-    #[serde(default)]
-    notes: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct RestoredDocument {
-    id: String,
 }
 
 /// Undoes the change of the field `change`, or restores the version or the deleted document of the

@@ -183,6 +183,19 @@ impl ItemView {
     }
 }
 
+/// An item above others, of which `show` chooses these keys.
+#[derive(Debug, Default, Deserialize)]
+pub struct ParentDetails {
+    pub item: ParentView,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub struct ParentView {
+    pub title: String,
+    /// Of a user story.
+    pub epic: Option<String>,
+}
+
 /// The other end of a relationship or another link.
 #[derive(Debug, Clone, Default)]
 pub struct LinkEnd {

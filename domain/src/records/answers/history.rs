@@ -1,4 +1,4 @@
-//! The answer of `get_history`.
+//! The answers of `get_history` and `undo`.
 
 use std::fmt::Write;
 
@@ -41,6 +41,26 @@ pub struct VersionRecord {
     /// The text was erased.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub purged: bool,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct UndoAnswer {
+    pub project: String,
+    pub dry_run: bool,
+    /// The change that was undone; absent for a version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undone: Option<VersionRecord>,
+    pub documents: Vec<RestoredDocument>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(skip)]
+    pub notes: Vec<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct RestoredDocument {
+    pub id: String,
+    /// Null if it was deleted.
+    pub version: Option<String>,
 }
 
 impl VersionRecord {

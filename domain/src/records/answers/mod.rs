@@ -3,8 +3,10 @@
 pub mod applied_changes;
 pub mod changes;
 pub mod claims;
+pub mod context;
 pub mod csv;
 pub mod details;
+pub mod docsets;
 pub mod document_label;
 pub mod entry_line;
 pub mod history;

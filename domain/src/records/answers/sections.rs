@@ -1,4 +1,4 @@
-//! The answers of the tools that read sections.
+//! The answers of the tools that read and change sections.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,4 +30,38 @@ pub struct SectionDetails {
     pub missing: Vec<String>,
     /// As stored.
     pub text: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct SetRule {
+    pub project: String,
+    pub section: String,
+    pub index: String,
+    /// As stored.
+    pub text: String,
+    /// Of the section.
+    pub version: String,
+    /// False if it replaced a rule.
+    pub added: bool,
+    /// Indices changed to keep the order.
+    pub reindexed: Vec<IndexChange>,
+    /// Violated policies, and a replaced rule whose index is spelled differently.
+    pub warnings: Vec<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct IndexChange {
+    pub from: String,
+    pub to: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct DeletedRule {
+    pub project: String,
+    pub section: String,
+    pub index: String,
+    pub text: String,
+    /// Of the section; null if its file was deleted, too.
+    #[schemars(required, extend("type" = ["string", "null"]))]
+    pub version: Option<String>,
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use reqlore_domain::backlog::reference::scan_mentions;
-use reqlore_domain::records::answers::details::{ItemDetails, ItemView};
+use reqlore_domain::records::answers::details::{ItemDetails, ItemView, ParentDetails};
 use serde_json::{Value, json};
 
 use crate::form_fields::encode_component;
@@ -143,11 +143,10 @@ pub(crate) async fn read_item(
         // Without the lists, which may be long.
         let title_and_parent = json!({ "reference": id, "show": ["title", "epic"] });
         // A missing parent is shown as its reference.
-        let found: Value =
+        let found: ParentDetails =
             session.call_tool("get_item", title_and_parent).await.unwrap_or_default();
-        let text = |key: &str| found["item"][key].as_str().map(str::to_owned);
-        parent = text("epic");
-        parents.insert(0, ParentItem { id, title: text("title").unwrap_or_default() });
+        parent = found.item.epic;
+        parents.insert(0, ParentItem { id, title: found.item.title });
     }
     Ok((answer, parents))
 }

@@ -40,7 +40,10 @@ fn answer(tool: &str, arguments: &Map<String, Value>) -> Result<Value> {
         "reqlix_get_instructions" => {
             Ok(json!({ "text": format!("## Sections\n\n- {HOSTILE} (key: {HOSTILE})\n") }))
         }
-        "reqlix_set_requirements" => Ok(json!({})),
+        "reqlix_set_requirements" => Ok(json!({
+            "section": "general", "index": arguments["index"], "text": "", "added": false,
+            "reindexed": [], "warnings": []
+        })),
         _ => Err(Error::new(ErrorKind::NotFound, "missing")),
     }
 }
