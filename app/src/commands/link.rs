@@ -4,7 +4,7 @@ use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error::Error;
 use reqlore_domain::ports::service::RenderedAnswer;
-use reqlore_domain::records::answers::links::{EntityGraph, RelationLinks};
+use reqlore_domain::records::answers::links::{EntityGraph, OutgoingLinks};
 use reqlore_domain::records::fields::{FieldType, find_field, relationship_types};
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use serde_json::{Map, json};
@@ -120,9 +120,9 @@ impl EntityLinks {
     fn read(client: &ToolClient, source: &WriteTarget, relation: &str) -> Result<Self, Error> {
         let graph: EntityGraph = client.call("ixchel_graph", json!({ "id": source.id }))?;
         let name = relation.trim().replace([' ', '-'], "_");
-        for RelationLinks { relation, targets } in graph.outgoing {
+        for OutgoingLinks { relation, targets } in graph.outgoing {
             if relation.replace('-', "_").eq_ignore_ascii_case(&name) {
-                let targets = targets.into_iter().map(|target| target.id).collect();
+                let targets = targets.into_iter().map(|target| target.label.id).collect();
                 return Ok(Self { relation, targets });
             }
         }

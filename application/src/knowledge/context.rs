@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::answers::cut_report::CutReport;
 use reqlore_domain::records::answers::document_label::DocumentLabel;
 use reqlore_domain::records::answers::links::LinkEntry;
 use reqlore_domain::task_context::sentences::sentence_ends;
@@ -11,8 +12,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::Repo;
 use super::entity_request::{EntityId, find_address};
-use super::{CutReport, Repo};
 use crate::addresses::links::{LinkNode, OutgoingLink};
 use crate::answers::answer::{Answer, ToolAnswer, serialization_error, whole_advice};
 use crate::answers::show_keys::{EntryKeys, ShowKeys};

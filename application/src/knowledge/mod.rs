@@ -18,9 +18,6 @@ use reqlore_domain::knowledge::entity_graph;
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::record_list::{RecordCounts, RecordQuery};
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_domain::untrusted_text::encode_line;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use crate::context::ToolContext;
 use crate::ports::ApplicationPorts;
@@ -46,29 +43,6 @@ pub(crate) async fn find_kind(
     let stored = ports.documents.list(project, &kinds).await?.by_text;
     entity_graph::find_kind(&stored, kind)
         .map_err(|reason| Error::new(ErrorKind::InvalidArgument, reason).field("kind"))
-}
-
-// The parts that a limit left out, as the last fields of data. (A doc comment would be in the
-// schema.)
-#[derive(Serialize, JsonSchema)]
-struct CutReport {
-    /// True if parts of the answer were cut.
-    truncated: bool,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(default)]
-    cut: Vec<String>,
-}
-
-impl CutReport {
-    fn new(cut: Vec<String>) -> Self {
-        Self { truncated: !cut.is_empty(), cut }
-    }
-
-    fn add_to_text(&self, text: &mut String) {
-        if self.truncated {
-            text.extend(["\n\nNote: cut: ", &encode_line(&self.cut.join("; "))]);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use reqlore_domain::name_form::fold_name;
 use reqlore_domain::ports::documents::read_all;
 use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::answers::cut_report::CutReport;
 use reqlore_domain::records::answers::document_label::{DocumentLabel, SECTION_REQUIREMENT};
 use reqlore_domain::records::answers::search::IncompleteReport;
 use reqlore_domain::search::{SearchFacet, SearchHit, SearchHits, SearchQuery, SemanticMode};
@@ -18,7 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{CutReport, Repo};
+use super::Repo;
 use crate::answers::answer::{Answer, ToolAnswer, serialization_error};
 use crate::answers::empty_answer::{HitCounts, explain_hits};
 use crate::answers::ended_hits::{group_heading, left_out_note, names_id, read_records};

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::ToolSpec;
+use reqlore_domain::records::answers::cut_report::CutReport;
 use reqlore_domain::records::answers::document_label::DocumentLabel;
 use reqlore_domain::records::answers::links::{LinkEntry, LinkList};
 use reqlore_domain::records::tombstone::RecordRef;
@@ -13,8 +14,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::Repo;
 use super::entity_request::{EntityId, find_address};
-use super::{CutReport, Repo};
 use crate::addresses::address::AddressTarget;
 use crate::addresses::addressed_text::AddressedText;
 use crate::answers::answer::{Answer, ToolAnswer, serialization_error, whole_advice};

@@ -3,14 +3,17 @@
 use async_trait::async_trait;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::ToolSpec;
+use reqlore_domain::records::answers::cut_report::CutReport;
 use reqlore_domain::records::answers::document_label::DocumentLabel;
-use reqlore_domain::records::answers::links::LinkEntry;
+use reqlore_domain::records::answers::links::{
+    EntityGraph, IncomingLinks, LinkEntry, LinkedDocument, OutgoingLinks,
+};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde::Deserialize;
+use serde_json::Value;
 
+use super::Repo;
 use super::entity_request::{EntityId, find_address};
-use super::{CutReport, Repo};
 use crate::addresses::address::AddressTarget;
 use crate::addresses::links::IncomingLink;
 use crate::answers::answer::{Answer, ToolAnswer, serialization_error, whole_advice};
@@ -37,50 +40,10 @@ impl EntryKeys for LinkKeys {
     const KEYS: &'static [&'static str] = &["kind", "title", "status", "superseded_by", "tags"];
 }
 
-#[derive(Serialize, JsonSchema)]
-struct EntityLinks<'a> {
-    #[serde(flatten)]
-    label: &'a DocumentLabel,
-    /// Links, by relation.
-    outgoing: Vec<OutgoingLinks<'a>>,
-    /// Backlinks from all toolsets, by relation.
-    incoming: Vec<IncomingLinks<'a>>,
-    incoming_total: usize,
-    #[serde(flatten)]
-    cut: CutReport,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct OutgoingLinks<'a> {
-    /// Front matter key.
-    rel: &'a str,
-    /// A title is null if the target is missing.
-    #[schemars(with = "Vec<LinkedDocument>")]
-    targets: Vec<Map<String, Value>>,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct IncomingLinks<'a> {
-    /// As in outgoing, or "mentions" for mentions in texts.
-    rel: &'a str,
-    #[schemars(with = "Vec<LinkedDocument>")]
-    sources: Vec<Map<String, Value>>,
-}
-
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "a schema")]
-struct LinkedDocument {
-    #[schemars(flatten)]
-    label: DocumentLabel,
-    /// Such as blocks under depends_on.
-    #[schemars(rename = "type", default)]
-    attribute: String,
-}
-
 #[async_trait]
 impl Tool for GraphTool {
     fn spec(&self) -> ToolSpec {
-        read_tool::<Arguments, EntityLinks<'_>>(
+        read_tool::<Arguments, EntityGraph>(
             "ixchel_graph",
             "Follow the links of a decision",
             "Returns the links and backlinks of a decision or other entity, by relation.",
@@ -128,9 +91,6 @@ struct GraphAnswer {
     show: ShowKeys<LinkKeys>,
 }
 
-/// Linked documents of one relation.
-type LinkGroup<'a> = (&'a str, Vec<Map<String, Value>>);
-
 impl GraphAnswer {
     fn cut(&self, parts: usize) -> (&[LinkEntry], &[LinkEntry], CutReport) {
         let outgoing = &self.outgoing[..parts.min(self.outgoing.len())];
@@ -150,21 +110,20 @@ impl GraphAnswer {
     }
 
     /// The links by relation, in the order of the first link of each.
-    fn groups<'a>(&self, links: &'a [LinkEntry]) -> Result<Vec<LinkGroup<'a>>> {
-        let mut groups: Vec<LinkGroup<'_>> = Vec::new();
+    fn groups(&self, links: &[LinkEntry]) -> Vec<(String, Vec<LinkedDocument>)> {
+        let mut groups: Vec<(String, Vec<LinkedDocument>)> = Vec::new();
         for link in links {
-            let entry = serde_json::to_value(link).map_err(serialization_error)?;
-            let Value::Object(mut entry) = entry else { continue };
-            entry.remove("relation");
-            if link.is_missing && self.show.has("title") {
-                entry.insert("title".to_owned(), Value::Null);
-            }
+            let document = LinkedDocument {
+                label: link.label.clone(),
+                attribute: link.attribute.clone(),
+                missing_title: (link.is_missing && self.show.has("title")).then_some(()),
+            };
             match groups.iter_mut().find(|(relation, _)| *relation == link.relation) {
-                Some((_, group)) => group.push(entry),
-                None => groups.push((&link.relation, vec![entry])),
+                Some((_, group)) => group.push(document),
+                None => groups.push((link.relation.clone(), vec![document])),
             }
         }
-        Ok(groups)
+        groups
     }
 }
 
@@ -186,14 +145,14 @@ impl Answer for GraphAnswer {
     fn data(&self, parts: usize) -> Result<Value> {
         let (shown_outgoing, shown_incoming, cut) = self.cut(parts);
         let (mut outgoing, mut incoming) = (Vec::new(), Vec::new());
-        for (rel, targets) in self.groups(shown_outgoing)? {
-            outgoing.push(OutgoingLinks { rel, targets });
+        for (relation, targets) in self.groups(shown_outgoing) {
+            outgoing.push(OutgoingLinks { relation, targets });
         }
-        for (rel, sources) in self.groups(shown_incoming)? {
-            incoming.push(IncomingLinks { rel, sources });
+        for (relation, sources) in self.groups(shown_incoming) {
+            incoming.push(IncomingLinks { relation, sources });
         }
-        let (label, incoming_total) = (&self.label, self.incoming.len());
-        serde_json::to_value(EntityLinks { label, outgoing, incoming, incoming_total, cut })
+        let (label, incoming_total) = (self.label.clone(), self.incoming.len());
+        serde_json::to_value(EntityGraph { label, outgoing, incoming, incoming_total, cut })
             .map_err(serialization_error)
     }
 }

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::cut_report::CutReport;
 use super::document_label::DocumentLabel;
 use crate::backlog::{Reference, inverse_relation};
 use crate::records::ended::was_never_valid;
@@ -98,16 +99,47 @@ impl LinkEntry {
     }
 }
 
-/// The outgoing links of `ixchel_graph`, with IDs as the document spells them.
-#[derive(Debug, Deserialize)]
+// The answer of `ixchel_graph`, with IDs as the document spells them.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct EntityGraph {
-    pub outgoing: Vec<RelationLinks>,
+    #[serde(flatten)]
+    pub label: DocumentLabel,
+    /// Links, by relation.
+    pub outgoing: Vec<OutgoingLinks>,
+    /// Backlinks from all toolsets, by relation.
+    pub incoming: Vec<IncomingLinks>,
+    pub incoming_total: usize,
+    #[serde(flatten)]
+    pub cut: CutReport,
 }
 
-/// The links of one key of the front matter.
-#[derive(Debug, Deserialize)]
-pub struct RelationLinks {
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct OutgoingLinks {
+    /// Front matter key.
     #[serde(rename = "rel")]
     pub relation: String,
-    pub targets: Vec<DocumentLabel>,
+    /// A title is null if the target is missing.
+    pub targets: Vec<LinkedDocument>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct IncomingLinks {
+    /// As in outgoing, or "mentions" for mentions in texts.
+    #[serde(rename = "rel")]
+    pub relation: String,
+    pub sources: Vec<LinkedDocument>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct LinkedDocument {
+    #[serde(flatten)]
+    pub label: DocumentLabel,
+    /// Such as blocks under depends_on.
+    #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("default" = ""))]
+    pub attribute: Option<String>,
+    // Null in the place of the title of a missing document.
+    #[serde(rename = "title", skip_deserializing, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub missing_title: Option<()>,
 }

@@ -5,6 +5,7 @@ pub mod changes;
 pub mod claims;
 pub mod context;
 pub mod csv;
+pub mod cut_report;
 pub mod details;
 pub mod docsets;
 pub mod document_label;
