@@ -70,8 +70,8 @@ pub(crate) fn ports_over(
     }
     Ok(ApplicationPorts {
         documents: Arc::clone(store) as _,
-        // Calls on files are not changed by it.
-        read_scope: reqlore_row_store::in_read_scope,
+        // All databases have this one. Calls on files are not changed by it.
+        read_scope: reqlore_storage_postgres::in_read_scope,
         history: Arc::clone(store) as _,
         root_files: tree,
         projects,

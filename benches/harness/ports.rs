@@ -50,7 +50,7 @@ pub(crate) fn application(
 ) -> Application {
     Application::new(ApplicationPorts {
         documents,
-        read_scope: reqlore_row_store::in_read_scope,
+        read_scope: reqlore_storage_postgres::in_read_scope,
         // No measured tool reads it.
         history: Arc::new(memory_store()),
         root_files: None,

@@ -310,7 +310,7 @@ fn transcripts_in_process_on_sled(steps: &[Step]) -> Vec<Value> {
     let store = Arc::new(store);
     let ports = ApplicationPorts {
         documents: store.clone(),
-        read_scope: reqlore_row_store::in_read_scope,
+        read_scope: reqlore_storage_postgres::in_read_scope,
         history: store,
         root_files: Some(Arc::new(FsStore::new(&files))),
         projects: Arc::new(FsProjects::of_database(&files)),
@@ -340,7 +340,7 @@ pub(crate) fn memory_ports(search: Arc<dyn SearchIndex>) -> ApplicationPorts {
     let store = Arc::new(memory_store());
     ApplicationPorts {
         documents: store.clone(),
-        read_scope: reqlore_row_store::in_read_scope,
+        read_scope: reqlore_storage_postgres::in_read_scope,
         history: store.clone(),
         root_files: None,
         projects: Arc::new(NamedProjects::default()),

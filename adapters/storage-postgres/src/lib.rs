@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_row_store::RowStore;
+pub use reqlore_row_store::in_read_scope;
 
 use postgres::{DatabaseError, NextStep, PostgresDatabase};
 pub use postgres::{

@@ -15,6 +15,7 @@ use crate::document::{DocumentKind, DocumentMeta};
 use crate::knowledge::entity_words::{entity_words, exact_word, similar_prefix};
 use crate::name_form::fold_name;
 use crate::records::schema::StatusCategory;
+use crate::search::truncate_text;
 use crate::timestamp::Timestamp;
 
 /// Maximum number of records or documents in one page.
@@ -297,7 +298,7 @@ fn rank(meta: &DocumentMeta) -> Option<(ItemSortKey, &str)> {
     }
     let entity = meta.entity.as_deref().filter(|_| meta.id.kind == DocumentKind::Entity)?;
     // Indexes limit the length of a position.
-    Some((ItemSortKey::default(), &entity.id[..entity.id.floor_char_boundary(MAX_SORTED_ID_BYTES)]))
+    Some((ItemSortKey::default(), truncate_text(&entity.id, MAX_SORTED_ID_BYTES)))
 }
 
 /// The position in the order of all lists; `None` for a document that no list shows.

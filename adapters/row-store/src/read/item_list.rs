@@ -13,7 +13,7 @@ use super::field_order::first_places;
 use super::items::{FieldRow, ItemReader};
 use super::{read_all, read_one};
 use crate::database::RowSource;
-use crate::row::{RowQuery, TableRow, Value};
+use crate::row::{RowKey, RowQuery, TableRow, Value};
 use crate::tables::ITEM_FIELDS;
 
 /// Maximum numbers of rows and of documents that a list sorts, instead of following an order. Tests
@@ -33,26 +33,11 @@ pub(crate) async fn list(
 ) -> StoreResult<Option<RecordPage>> {
     let reader = ItemReader { source, project, query };
     let (filter, order) = (&query.filter, query.list_order());
-    let has_details = filter.details != DetailFilter::default();
     let is_default = *order == RecordOrder::ALL_LISTS || query.limit == 0;
     if let Some(keys) = reader.narrow_keys().await? {
-        let rows = read_one(source, RowQuery::keys(&ITEM_FIELDS, keys)).await?;
-        if !has_whole_groups(&rows) {
-            return Ok(None);
-        }
-        if !has_details && (is_default || matches!(order.field, OrderField::Custom(_))) {
-            return reader.page_of_rows(&rows).await.map(Some);
-        }
-        if rows.len() > MAX_SORTED_DOCUMENTS {
-            return Ok(None);
-        }
-        let mut keys = Vec::with_capacity(rows.len());
-        for row in &rows {
-            keys.push(reader.key_of(FieldRow::decode(row)?.position)?);
-        }
-        return Ok(Some(RecordPage::select(metas_of_keys(source, &keys).await?, query)));
+        return list_range(&reader, keys).await;
     }
-    if has_details || query.counts != RecordCounts::Status {
+    if filter.details != DetailFilter::default() || query.counts != RecordCounts::Status {
         return Ok(None);
     }
     let base = filter.fields.first().map(|(name, key)| (&**name, &**key));
@@ -108,6 +93,30 @@ pub(crate) async fn list(
         (OrderField::Builtin(_), _) => return Ok(None),
     };
     reader.finish(page, places).await.map(Some)
+}
+
+/// Lists records of a range of `item_fields`.
+async fn list_range(reader: &ItemReader<'_>, keys: Vec<RowKey>) -> StoreResult<Option<RecordPage>> {
+    let ItemReader { source, query, .. } = *reader;
+    let order = query.list_order();
+    let rows = read_one(source, RowQuery::keys(&ITEM_FIELDS, keys)).await?;
+    if !has_whole_groups(&rows) {
+        return Ok(None);
+    }
+    let is_in_rows = *order == RecordOrder::ALL_LISTS
+        || query.limit == 0
+        || matches!(order.field, OrderField::Custom(_));
+    if query.filter.details == DetailFilter::default() && is_in_rows {
+        return reader.page_of_rows(&rows).await.map(Some);
+    }
+    if rows.len() > MAX_SORTED_DOCUMENTS {
+        return Ok(None);
+    }
+    let mut keys = Vec::with_capacity(rows.len());
+    for row in &rows {
+        keys.push(reader.key_of(FieldRow::decode(row)?.position)?);
+    }
+    Ok(Some(RecordPage::select(metas_of_keys(source, &keys).await?, query)))
 }
 
 /// False if a status or a kind may be shortened, so that it cannot be compared or shown.
