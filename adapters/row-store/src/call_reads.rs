@@ -88,9 +88,10 @@ impl RowCache {
             *all_bytes -= old.iter().map(|(query, rows)| size_bytes(query, rows)).sum::<usize>();
             rows.state.clone_from(state);
         }
-        let result = match query.is_narrow {
-            true => result.iter().map(TableRow::detached).collect(),
-            false => result.to_vec(),
+        let result = if query.is_narrow {
+            result.iter().map(TableRow::detached).collect()
+        } else {
+            result.to_vec()
         };
         if rows.results.insert(query, result).is_none() {
             *all_bytes += bytes;
