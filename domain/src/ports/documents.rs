@@ -66,10 +66,11 @@ pub trait DocumentRepository: Send + Sync {
     /// custom fields (`items_are_filtered_by_custom_fields`), in any order
     /// (`items_are_sorted_in_each_order`), also by a custom field
     /// (`items_are_sorted_by_a_custom_field`), and the same for entities
-    /// (`entities_are_filtered_and_sorted`, `entity_lists_equal_a_plain_filter`). A document
-    /// without a reference is not an item of a list (`items_need_a_reference`). Pages neither skip
-    /// nor repeat a record that does not change (`item_pages_survive_changes`), also in lists by a
-    /// custom field (`pages_by_field_survive_changes`).
+    /// (`entities_are_filtered_and_sorted`), as a plain filter selects them
+    /// (`entity_lists_equal_a_plain_filter`). A document without a reference is not an item of a
+    /// list (`items_need_a_reference`). Pages neither skip nor repeat a record that does not change
+    /// (`item_pages_survive_changes`), also in lists by a custom field
+    /// (`pages_by_field_survive_changes`).
     ///
     /// Other selections have documents with a diagnostic and the files that are not read
     /// (`documents_with_diagnostics_are_listed`), entities without tags
