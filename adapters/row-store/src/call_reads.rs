@@ -157,6 +157,7 @@ impl CallReads {
         set_seen(Some((project.clone(), state.clone())));
         Ok((state, results))
     }
+
     /// Runs all queries on one state of the database or of the cache.
     pub(crate) async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>> {
         let is_in_call = SEEN.try_with(|_| ()).is_ok();

@@ -13,6 +13,7 @@ use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::history::{HistoryEntry, PastContent, PastEntry, TextHash};
 use reqlore_domain::ports::write_context::ChangeOrigin;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::search::truncate_text;
 use reqlore_domain::timestamp::Timestamp;
 
 use crate::error::{DATABASE_LABEL, damaged, refused};
@@ -123,11 +124,7 @@ pub(crate) fn key_text(text: &str) -> Cow<'_, str> {
         return text.into();
     }
     let hash = TextHash::of_bytes(text.as_bytes());
-    let mut end = MAX_KEY_BYTES - 64;
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{}{hash}", &text[..end]).into()
+    format!("{}{hash}", truncate_text(text, MAX_KEY_BYTES - 64)).into()
 }
 
 /// The key of the row of a project, with which the keys of its other rows begin.

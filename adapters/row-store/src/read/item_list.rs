@@ -2,8 +2,7 @@
 
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::record_list::{
-    DetailFilter, OrderField, RecordCounts, RecordFilter, RecordOrder, RecordPage, RecordQuery,
-    SortField,
+    DetailFilter, OrderField, RecordCounts, RecordFilter, RecordPage, RecordQuery, SortField,
 };
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::values::MAX_KEY_BYTES;
@@ -33,7 +32,7 @@ pub(crate) async fn list(
 ) -> StoreResult<Option<RecordPage>> {
     let reader = ItemReader { source, project, query };
     let (filter, order) = (&query.filter, query.list_order());
-    let is_default = *order == RecordOrder::ALL_LISTS || query.limit == 0;
+    let is_default = reader.is_in_default_order();
     if let Some(keys) = reader.narrow_keys().await? {
         return list_range(&reader, keys).await;
     }
@@ -98,14 +97,12 @@ pub(crate) async fn list(
 /// Lists records of a range of `item_fields`.
 async fn list_range(reader: &ItemReader<'_>, keys: Vec<RowKey>) -> StoreResult<Option<RecordPage>> {
     let ItemReader { source, query, .. } = *reader;
-    let order = query.list_order();
     let rows = read_one(source, RowQuery::keys(&ITEM_FIELDS, keys)).await?;
     if !has_whole_groups(&rows) {
         return Ok(None);
     }
-    let is_in_rows = *order == RecordOrder::ALL_LISTS
-        || query.limit == 0
-        || matches!(order.field, OrderField::Custom(_));
+    let is_in_rows =
+        reader.is_in_default_order() || matches!(query.list_order().field, OrderField::Custom(_));
     if query.filter.details == DetailFilter::default() && is_in_rows {
         return reader.page_of_rows(&rows).await.map(Some);
     }

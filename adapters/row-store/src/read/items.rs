@@ -9,8 +9,8 @@ use reqlore_domain::document::DocumentKind;
 use reqlore_domain::name_form::fold_name;
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::record_list::{
-    FieldOrder, OrderField, RecordCounts, RecordFilter, RecordPage, RecordQuery, position_key,
-    position_name,
+    FieldOrder, OrderField, RecordCounts, RecordFilter, RecordOrder, RecordPage, RecordQuery,
+    position_key, position_name,
 };
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::values::value_key;
@@ -88,6 +88,11 @@ pub(super) type Base<'a> = Option<(&'a str, &'a str)>;
 impl ItemReader<'_> {
     pub(super) fn kind_key(&self) -> RowKey {
         project_key(self.project).with(&[self.query.kind.name().into()])
+    }
+
+    /// True if the records have the order of all lists, or if only their numbers are wanted.
+    pub(super) fn is_in_default_order(&self) -> bool {
+        *self.query.list_order() == RecordOrder::ALL_LISTS || self.query.limit == 0
     }
 
     /// Number of items to find: one more than the page has shows whether there are more.
