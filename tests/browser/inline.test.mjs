@@ -202,7 +202,7 @@ stage.test('fields_and_selected_items_are_changed_without_scripts',
 stage.test('fields_on_a_phone_stay_in_the_window',
   { user: 'ben', viewport: { width: 390, height: 700 } }, async (window) => {
     const { page } = window;
-    const reference = await newRequirement('On a phone');
+    const reference = await newRequirement('On a phone', { tags: ['phone'] });
     for (const [path, name] of [[BOARD, 'priority'], [TABLE, 'tags'], [`/p/default/item/${reference}`, 'status']]) {
       await window.visit(path);
       if (path !== `/p/default/item/${reference}`) await page.locator('#select-all').check();

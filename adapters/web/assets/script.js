@@ -769,10 +769,12 @@ function shownParts(selector) {
 
 function selectItems(boxes, isSelected) {
   for (const box of boxes) box.checked = isSelected;
+  const count = main.querySelectorAll(".select:checked").length;
+  document.body.classList.toggle("selecting", count);
   const all = byId("select-all");
   if (!all) return;
   all.checked = shownParts(".select").every((box) => box.checked);
-  const text = `${main.querySelectorAll(".select:checked").length} selected`;
+  const text = `${count} selected`;
   byId("selected").textContent = text;
   if (boxes.length) announce(text);
 }

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 pub(crate) struct AssetFile {
     pub(crate) name: String,
     pub(crate) content_type: &'static str,
-    pub(crate) content: &'static str,
+    pub(crate) content: String,
 }
 
 pub(crate) static STYLE: LazyLock<AssetFile> = LazyLock::new(|| {
@@ -25,14 +25,31 @@ pub(crate) static FAVICON: LazyLock<AssetFile> = LazyLock::new(|| {
     AssetFile::new("icon", "svg", "image/svg+xml", include_str!("../assets/icon.svg"))
 });
 
-/// Symbols of all icons. Part of every page, so that no icon appears late and pages on a disk have
-/// icons too.
-pub(crate) const ICONS: &str = include_str!("../assets/icons.svg");
-
 impl AssetFile {
-    fn new(name: &str, extension: &str, content_type: &'static str, content: &'static str) -> Self {
-        let hash = hex::encode(Sha256::digest(content));
+    fn new(name: &str, extension: &str, content_type: &'static str, text: &str) -> Self {
+        let content = without_comments(text);
+        let hash = hex::encode(Sha256::digest(&content));
         let name = format!("{name}.{}.{extension}", &hash[..16]);
         Self { name, content_type, content }
+    }
+}
+
+/// A file as browsers load it: lines that are only a comment are for its maintainers.
+fn without_comments(text: &str) -> String {
+    let is_comment = |line: &str| {
+        line.starts_with("//") || line.starts_with("/*") && line.trim_end().ends_with("*/")
+    };
+    text.split_inclusive('\n').filter(|line| !is_comment(line.trim_start())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SCRIPT, STYLE};
+
+    #[test]
+    fn script_and_style_have_at_most_60_kb() {
+        let sizes = [SCRIPT.content.len(), STYLE.content.len()];
+        assert!(sizes.iter().sum::<usize>() <= 60_000, "{sizes:?}");
+        assert!(SCRIPT.content.starts_with("\"use strict\";"));
     }
 }

@@ -4,6 +4,7 @@ mod assets;
 mod config;
 mod csrf;
 mod form_fields;
+mod icons;
 mod item_lists;
 mod markdown;
 mod page;

@@ -260,25 +260,6 @@ fn project_name(folder: &str, key: &str) -> String {
     }
 }
 
-/// An icon of `icons.svg`, decorative: a word next to it says the same.
-pub(crate) struct IconMarkup(&'static str);
-
-pub(crate) fn icon(name: &'static str) -> IconMarkup {
-    IconMarkup(name)
-}
-
-/// The icon of a kind of item, section or entity.
-pub(crate) fn icon_of(kind: &str) -> IconMarkup {
-    let other = if kind == "section" { "section" } else { "knowledge" };
-    IconMarkup(ItemKind::from_name(kind).map_or(other, ItemKind::name))
-}
-
-impl fmt::Display for IconMarkup {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "<svg class=\"icon\" aria-hidden=\"true\"><use href=\"#i-{}\"/></svg>", self.0)
-    }
-}
-
 /// Encodes and escapes what templates print. `askama.toml` selects it.
 #[derive(Clone, Copy)]
 pub(crate) struct NameEscaper;

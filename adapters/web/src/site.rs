@@ -200,7 +200,7 @@ impl SiteCrawler {
             files.push(SiteFile { path: path.clone(), content, error });
         }
         for asset in [&STYLE, &SCRIPT, &FAVICON] {
-            let (path, content) = (format!("assets/{}", asset.name), asset.content.into());
+            let (path, content) = (format!("assets/{}", asset.name), asset.content.clone().into());
             files.push(SiteFile { path, content, error: None });
         }
         files

@@ -21,7 +21,7 @@ async fn serve(Path(name): Path<String>) -> Response {
         if asset.name == name {
             let caching = "public, max-age=31536000, immutable";
             let headers = [(CONTENT_TYPE, asset.content_type), (CACHE_CONTROL, caching)];
-            return (headers, asset.content).into_response();
+            return (headers, asset.content.as_str()).into_response();
         }
     }
     PageError::NotFound.into_response()

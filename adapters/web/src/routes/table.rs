@@ -19,7 +19,8 @@ use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::{PageError, PageResult};
 use crate::session::PageSession;
 
-const PAGE_LIMIT: usize = 50;
+/// A full window of rows. A browser needs about a millisecond for each one.
+const PAGE_LIMIT: usize = 30;
 /// Rows of a CSV file, read in pages of [`CSV_PAGE_LIMIT`].
 const MAX_CSV_ROWS: usize = 20_000;
 const CSV_PAGE_LIMIT: usize = 1_000;

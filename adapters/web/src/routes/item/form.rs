@@ -232,11 +232,17 @@ async fn write_with_parent<Answer: DeserializeOwned>(
 async fn show_edit(session: PageSession, Path((_, id)): Path<(String, String)>) -> PageResult {
     require_write(&session)?;
     let session = session.with_schema().await?;
-    let answer = read_document(&session, &id).await?;
+    let (answer, mut parents) = read_item(&session, &id).await?;
     if is_part(&answer.item) {
         return Ok(Redirect::to(&item_url(&session, &id)).into_response());
     }
-    render(&FormPage::of_item(&session, &answer).with_next(&session, &session.query))
+    let mut page = FormPage::of_item(&session, &answer).with_next(&session, &session.query);
+    let parent_name = ContentKind::of_id(&id).parent_name();
+    let parent_field = page.fields.iter_mut().find(|field| field.name == parent_name);
+    if let (Some(field), Some(parent)) = (parent_field, parents.pop()) {
+        field.hint = parent.title.into();
+    }
+    render(&page)
 }
 
 async fn save(

@@ -7,9 +7,10 @@ use reqlore_domain::timestamp::Timestamp;
 use serde_json::json;
 
 use crate::markdown::render_markdown;
-use crate::page::{PageFrame, PageSection, render};
+use crate::page::{PageFrame, PageSection, capitalize, render};
 use crate::page_error::{PageError, PageResult};
 use crate::routes::item::frame::{ItemHeader, ItemTab, read_item, unstored_text};
+use crate::routes::item::relation_words;
 use crate::routes::item::version::{VersionDifference, VersionText};
 use crate::session::PageSession;
 
@@ -41,6 +42,11 @@ struct VersionRow {
     is_to: bool,
     /// The newest version on the page, or one with its text.
     is_present: bool,
+}
+
+/// The name of the tool that wrote a version, as words.
+fn tool_words(record: &VersionRecord) -> String {
+    capitalize(&relation_words(record.tool.as_deref().unwrap_or_default()))
 }
 
 /// Builds the rows. Without a choice in the query, the newest two are selected.
