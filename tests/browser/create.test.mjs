@@ -54,7 +54,7 @@ async function byMouse(actions) {
   await actions.type('user story', WORDS[1]);
   await actions.click('button', 'Create');
   await actions.arrive('US');
-  await actions.click('link', 'New acceptance criterion');
+  await actions.click('link', 'All fields of this acceptance criterion');
   await actions.type('acceptance criterion', WORDS[2]);
   await actions.click('button', 'Create');
   await actions.arrive('AC');

@@ -20,7 +20,7 @@ const read = (reference) => stage.server.call('get_item', { reference });
 /** Creates a requirement with the form of its story and returns its reference. */
 async function create(page, title) {
   await page.goto(pathOf(items.story));
-  await page.getByRole('link', { name: 'New requirement' }).click();
+  await page.getByRole('link', { name: 'All fields of this requirement' }).click();
   await page.getByLabel('Title').fill(title);
   await page.getByLabel('Type').selectOption('Functional');
   await page.getByRole('button', { name: 'Create', exact: true }).click();

@@ -214,10 +214,10 @@ stage.test('bad_key_of_a_section_is_refused_before_its_text', { user: 'ben' }, a
   await page.goto(path('sections'));
   const key = page.getByLabel('New section');
   await key.fill('Größe 1');
-  await page.getByRole('button', { name: 'Write its first rule' }).click();
+  await page.getByRole('button', { name: 'Create section' }).click();
   same(await key.evaluate((input) => input.validity.patternMismatch), true);
   await key.fill('size-1');
-  await page.getByRole('button', { name: 'Write its first rule' }).click();
+  await page.getByRole('button', { name: 'Create section' }).click();
   await page.getByLabel('Text').fill('Small.');
   await page.getByRole('button', { name: 'Save' }).click();
   same(await rules(page), ['Small.']);

@@ -14,7 +14,7 @@ use crate::form_fields::encode_component;
 use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::PageResult;
 use crate::session::PageSession;
-use crate::snippet::{plain_text, query_words};
+use crate::snippet::{mark_words, plain_text, query_words};
 
 const HIT_LIMIT: usize = 30;
 
@@ -34,6 +34,14 @@ struct SearchPage<'a> {
 }
 
 impl SearchPage<'_> {
+    /// A passage says something if it has a word of the question, or if the title has none.
+    fn shows_snippet(&self, hit: &SearchResult) -> bool {
+        let has_word =
+            |text: &str| mark_words(text, &self.words).iter().any(|(is_word, _)| *is_word);
+        let passage = plain_text(&hit.snippet);
+        passage != hit.title && !passage.is_empty() && (has_word(&passage) || !has_word(&hit.title))
+    }
+
     /// The total of certain results, and the number of uncertain ones on the page, if any.
     fn counts(&self) -> String {
         let uncertain = self.answer.results.iter().filter(|hit| hit.uncertain).count();

@@ -40,6 +40,7 @@ pub(crate) struct ItemHeader {
     pub(crate) tab: ItemTab,
     pub(crate) link_count: usize,
     pub(crate) is_editable: bool,
+    pub(crate) is_entity: bool,
     /// The kinds of new children: name and words.
     pub(crate) child_kinds: Vec<(&'static str, &'static str)>,
 }
@@ -67,6 +68,7 @@ impl ItemHeader {
             tab,
             link_count: link_count(answer),
             is_editable,
+            is_entity: item.item_kind().is_none(),
             child_kinds: if is_editable { child_kinds(item) } else { Vec::new() },
         }
     }
@@ -88,6 +90,7 @@ impl ItemHeader {
             tab,
             link_count: 0,
             is_editable: false,
+            is_entity: false,
             child_kinds: Vec::new(),
         }
     }

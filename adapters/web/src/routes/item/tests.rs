@@ -257,7 +257,7 @@ async fn item_page_shows_fields_children_and_links() {
         "50 more incoming links are not shown.",
         "2026-11-24 11:30 UTC",
         "Work on user story US-001 of the project default in Reqlore (version 00112233).",
-        "/p/default/new?kind=requirement&#38;parent=US-001",
+        "/p/default/new?kind=requirement&amp;parent=US-001",
     ] {
         assert!(body.contains(expected), "{expected}: {body}");
     }
@@ -342,11 +342,11 @@ async fn deleted_item_shows_its_last_text_and_restores_it() {
 async fn entity_shows_its_first_and_last_change() {
     let body = client().get("/p/default/item/dec-1d2c8f").await.body;
     assert!(
-        body.contains("<dt>Created</dt><dd><time datetime=\"2026-11-23T10:00:00Z\">"),
+        body.contains("<dt>Created</dt><dd><time datetime=\"2026-11-23T10:00:00Z\" "),
         "{body}"
     );
     let updated = body.split_once("<dt>Updated</dt>").unwrap().1;
-    assert!(updated.starts_with("<dd><time datetime=\"2026-11-24T11:30:59Z\">"), "{updated}");
+    assert!(updated.starts_with("<dd><time datetime=\"2026-11-24T11:30:59Z\" "), "{updated}");
     assert!(updated.contains("</time> by &#60;/title&#62;"), "{updated}");
 }
 

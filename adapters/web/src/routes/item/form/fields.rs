@@ -187,7 +187,7 @@ impl FormField {
         };
         let (input, hint) = match field.field_type {
             CustomType::Text | CustomType::Choice => ("", ""),
-            CustomType::Tags => ("", "Separated by commas; \"a, b\" is one text."),
+            CustomType::Tags => ("", "Separated by commas."),
             CustomType::User => ("", "User name."),
             CustomType::Date => ("type=date", ""),
             CustomType::Number => ("type=number step=any", ""),
