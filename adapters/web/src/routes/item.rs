@@ -32,7 +32,7 @@ use crate::page::{PageFrame, render};
 use crate::page_error::{PageError, PageResult};
 use crate::session::PageSession;
 use answer::{LinkGroup, hidden_links, is_part, link_groups, short_version};
-use frame::{ItemHeader, ItemTab, ParentItem, item_frame, item_text, read_item};
+use frame::{ItemHeader, ItemTab, ParentItem, checked_text, item_frame, item_text, read_item};
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
     Router::new()
@@ -148,9 +148,13 @@ async fn show_item(session: PageSession, Path((_, id)): Path<(String, String)>) 
         child_progress = answer::read_progress(&session, answer.item.id()).await?;
     }
     let frame = item_frame(&session, &answer.item);
-    let mut context = item_text(&session, &answer);
-    context.has_buttons = frame.can_write && !is_part(&answer.item);
     let is_entity = answer.item.record().is_none();
+    let mut context = if is_entity {
+        checked_text(&session, &id, answer.item.text()).await
+    } else {
+        item_text(&session, &answer)
+    };
+    context.has_buttons = frame.can_write && !is_part(&answer.item);
     let mut page = ItemPage::new(frame, answer, parents, &context);
     page.child_progress = child_progress;
     if is_entity {

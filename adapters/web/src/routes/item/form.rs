@@ -30,7 +30,7 @@ use crate::markdown::render_markdown;
 use crate::page::{PageFrame, PageSection, new_page, render};
 use crate::page_error::{PageError, PageResult, public_message};
 use crate::routes::item::answer::is_part;
-use crate::routes::item::frame::{ItemHeader, item_frame, item_text, read_item, unstored_text};
+use crate::routes::item::frame::{ItemHeader, checked_text, item_frame, item_text, read_item};
 use crate::routes::undo::{query_without_notice, show_change, with_notice};
 use crate::session::{PageSession, local_target};
 
@@ -166,7 +166,7 @@ impl FormPage {
     /// Shows the text as the page of the item will, and saves nothing.
     async fn show_preview(mut self, session: &PageSession, id: &str) -> PageResult {
         if let Some(field) = self.fields.iter().find(|field| field.is_body()) {
-            let context = unstored_text(session, id, &field.value).await;
+            let context = checked_text(session, id, &field.value).await;
             self.preview = Some(render_markdown(&field.value, 2, &context));
         }
         render(&self)

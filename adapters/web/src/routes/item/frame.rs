@@ -114,8 +114,9 @@ pub(crate) fn item_text(session: &PageSession, answer: &ItemDetails) -> TextCont
     without_links(project_text(session, answer.item.id()), missing)
 }
 
-/// As [`item_text`], for a text that is not stored: no answer lists its links.
-pub(crate) async fn unstored_text(session: &PageSession, id: &str, text: &str) -> TextContext {
+/// As [`item_text`], for a text whose links no answer lists: that of an entity, or one that is not
+/// stored.
+pub(crate) async fn checked_text(session: &PageSession, id: &str, text: &str) -> TextContext {
     let mentioned: HashSet<String> = scan_mentions(text).map(|(_, id)| id).collect();
     let mut missing = HashSet::new();
     for reference in mentioned.into_iter().take(MAX_CHECKED_LINKS) {

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::markdown::render_markdown;
 use crate::page::{PageFrame, PageSection, capitalize, render};
 use crate::page_error::{PageError, PageResult};
-use crate::routes::item::frame::{ItemHeader, ItemTab, read_item, unstored_text};
+use crate::routes::item::frame::{ItemHeader, ItemTab, checked_text, read_item};
 use crate::routes::item::relation_words;
 use crate::routes::item::version::{VersionDifference, VersionText};
 use crate::session::PageSession;
@@ -155,7 +155,7 @@ pub(super) async fn show_deleted(session: &PageSession, id: String) -> PageResul
         Some(version) => read_version(session, &id, &version).await?,
         None => VersionText::default(),
     };
-    let text = render_markdown(&last.body, 2, &unstored_text(session, &id, &last.body).await);
+    let text = render_markdown(&last.body, 2, &checked_text(session, &id, &last.body).await);
     let mut header = ItemHeader::of_deleted(id, ItemTab::Text);
     if let Some(title) = last.fields.iter().position(|(label, _)| label == "Title") {
         header.title = last.fields.remove(title).1;

@@ -50,7 +50,7 @@ fn epic() -> Value {
 fn entity() -> Value {
     json!({
         "item": {
-            "kind": "decision", "id": "dec-1d2c8f", "title": HOSTILE, "text": HOSTILE,
+            "kind": "decision", "id": "dec-1d2c8f", "title": HOSTILE, "text": format!("{HOSTILE}\n\nSee EP-001, not EP-404."),
             "version": "00112233aabbccdd", "status": HOSTILE, "tags": ["a"]
         },
         "links": { "outgoing": [], "incoming": [], "incoming_total": 0 }
@@ -345,6 +345,8 @@ async fn entity_shows_its_first_and_last_change() {
         body.contains("<dt>Created</dt><dd><time datetime=\"2026-11-23T10:00:00Z\" "),
         "{body}"
     );
+    assert!(body.contains("See <a href=\"/p/default/item/EP-001\""), "{body}");
+    assert!(body.contains(", not EP-404."), "{body}");
     let updated = body.split_once("<dt>Updated</dt>").unwrap().1;
     assert!(updated.starts_with("<dd><time datetime=\"2026-11-24T11:30:59Z\" "), "{updated}");
     assert!(updated.contains("</time> by &#60;/title&#62;"), "{updated}");
