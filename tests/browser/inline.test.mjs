@@ -53,7 +53,8 @@ for (const [name, pathOf] of [['table', () => TABLE], ['board', () => BOARD],
     match(await field(page, reference, key).innerText(), new RegExp(words));
     await untilSame(() => focused(page), `${reference}-${key}`);
     match(await page.locator('#live').innerText(), new RegExp(reference));
-    same(await window.layoutShifts(), []);
+    // On a board the card moves to its place by priority.
+    if (name !== 'board') same(await window.layoutShifts(), []);
   });
 }
 
