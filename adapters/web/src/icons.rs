@@ -35,17 +35,22 @@ fn shapes(name: &str) -> &'static str {
         "tree" => r#"<path d="M2.5 3h5M5 3v10h2.5M5 8h2.5M9 8h4.5M9 13h4.5"/>"#,
         "table" => r#"<path d="M2.5 3h11v10h-11zM2.5 6.5h11M2.5 10h11M6.5 6.5V13"/>"#,
         "section" => r#"<path d="M3.5 2.5h9v11h-9zM6 5.5h4M6 8h4M6 10.5h2"/>"#,
-        "knowledge" => {
-            r#"<path d="M8 3.5C6.5 2.5 4.5 2.5 2.5 3v10c2-.5 4-.5 5.5.5 1.5-1 3.5-1 5.5-.5V3C11.5 2.5 9.5 2.5 8 3.5zM8 3.5v10"/>"#
-        }
+        "knowledge" => concat!(
+            r#"<path d="M8 3.5C6.5 2.5 4.5 2.5 2.5 3v10c2-.5 4-.5 5.5.5 1.5-1 3.5-1 "#,
+            r#"5.5-.5V3C11.5 2.5 9.5 2.5 8 3.5zM8 3.5v10"/>"#,
+        ),
         "docset" => r#"<path d="M2.5 4.5v8.5h11v-7h-6l-1.5-1.5z"/>"#,
-        "graph" => {
-            r#"<circle cx="4" cy="8" r="1.8"/><circle cx="12" cy="3.8" r="1.8"/><circle cx="12" cy="12.2" r="1.8"/><path d="m5.6 7.2 4.8-2.6M5.6 8.8l4.8 2.6"/>"#
-        }
+        "graph" => concat!(
+            r#"<circle cx="4" cy="8" r="1.8"/>"#,
+            r#"<circle cx="12" cy="3.8" r="1.8"/>"#,
+            r#"<circle cx="12" cy="12.2" r="1.8"/>"#,
+            r#"<path d="m5.6 7.2 4.8-2.6M5.6 8.8l4.8 2.6"/>"#,
+        ),
         "activity" => r#"<path d="M2 8.5h3l2-5 2.5 9 2-4H14"/>"#,
-        "user" => {
-            r#"<circle cx="8" cy="5.5" r="2.5"/><path d="M3 13.5c.5-3 2.5-4 5-4s4.5 1 5 4"/>"#
-        }
+        "user" => concat!(
+            r#"<circle cx="8" cy="5.5" r="2.5"/>"#,
+            r#"<path d="M3 13.5c.5-3 2.5-4 5-4s4.5 1 5 4"/>"#,
+        ),
         "token" => r#"<circle cx="5" cy="11" r="2.5"/><path d="m7 9 6-6M10.5 5.5l2 2"/>"#,
         "epic" => r#"<path d="M8.5 2 4 9h3.5l-.5 5L12 7H8.5z"/>"#,
         "user_story" => r#"<path d="M4 2.5h8v11l-4-3-4 3z"/>"#,
@@ -55,9 +60,10 @@ fn shapes(name: &str) -> &'static str {
         }
         "backlog" => r#"<circle cx="8" cy="8" r="5.5" stroke-dasharray="2.3 2.02"/>"#,
         "draft" => r#"<circle cx="8" cy="8" r="5.5"/><path d="M8 8h.01" stroke-width="2.5"/>"#,
-        "progress" => {
-            r#"<circle cx="8" cy="8" r="5.5"/><path d="M8 5.2a2.8 2.8 0 0 1 0 5.6z" fill="currentColor"/>"#
-        }
+        "progress" => concat!(
+            r#"<circle cx="8" cy="8" r="5.5"/>"#,
+            r#"<path d="M8 5.2a2.8 2.8 0 0 1 0 5.6z" fill="currentColor"/>"#,
+        ),
         "done" => r#"<circle cx="8" cy="8" r="5.5"/><path d="m5.8 8.2 1.5 1.5 3-3.2"/>"#,
         "off" => r#"<circle cx="8" cy="8" r="5.5"/><path d="m6 6 4 4m0-4-4 4"/>"#,
         "warning" => r#"<path d="M8 2.5 14 13H2zM8 6.5v3M8 11.3h.01"/>"#,

@@ -286,6 +286,11 @@ pub(crate) fn capitalize(words: &str) -> String {
     first.unwrap_or_default() + letters.as_str()
 }
 
+/// A stored name as people read it: `user_story` becomes `user story`.
+pub(crate) fn name_words(name: &str) -> String {
+    name.to_lowercase().replace('_', " ")
+}
+
 /// The name of a priority from 1 to 4; empty for other numbers.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "templates pass references")]
 pub(crate) fn priority_name(number: &u8) -> &'static str {

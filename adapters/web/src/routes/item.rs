@@ -125,10 +125,6 @@ impl ItemPage {
     }
 }
 
-pub(crate) fn relation_words(relation: &str) -> String {
-    relation.replace('_', " ")
-}
-
 async fn show_item(session: PageSession, Path((_, id)): Path<(String, String)>) -> PageResult {
     let session = session.with_schema().await?;
     let (answer, parents) = match read_item(&session, &id).await {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::records::answers::details::{ItemDetails, LinkEnd};
 
+use crate::page::name_words;
 use crate::svg::picture_item::MAX_NODES;
 
 /// A node of the relation graph.
@@ -59,7 +60,7 @@ impl GraphWalk {
             hidden: BTreeMap::new(),
             relations: BTreeSet::new(),
             depth: depth.min(crate::svg::picture_item::MAX_GRAPH_DEPTH),
-            filter: relation.map(relation_words),
+            filter: relation.map(name_words),
             indexes: HashMap::new(),
             edges: BTreeMap::new(),
             expanded: 0,
@@ -145,7 +146,7 @@ impl GraphWalk {
     }
 
     fn add_link(&mut self, index: usize, end: LinkEnd, is_outgoing: bool, is_unread: bool) {
-        let relation = relation_words(&end.relation);
+        let relation = name_words(&end.relation);
         self.relations.insert(relation.clone());
         if self.filter.as_ref().is_some_and(|filter| *filter != relation) {
             return;
@@ -185,9 +186,4 @@ impl GraphWalk {
             *self.hidden.entry(column).or_default() += count;
         }
     }
-}
-
-/// A relation as people read it: `user_story` becomes `user story`.
-fn relation_words(relation: &str) -> String {
-    relation.to_lowercase().replace('_', " ")
 }

@@ -7,10 +7,9 @@ use reqlore_domain::timestamp::Timestamp;
 use serde_json::json;
 
 use crate::markdown::render_markdown;
-use crate::page::{PageFrame, PageSection, capitalize, render};
+use crate::page::{PageFrame, PageSection, capitalize, name_words, render};
 use crate::page_error::{PageError, PageResult};
 use crate::routes::item::frame::{ItemHeader, ItemTab, checked_text, read_item};
-use crate::routes::item::relation_words;
 use crate::routes::item::version::{VersionDifference, VersionText};
 use crate::session::PageSession;
 
@@ -46,7 +45,7 @@ struct VersionRow {
 
 /// The name of the tool that wrote a version, as words.
 fn tool_words(record: &VersionRecord) -> String {
-    capitalize(&relation_words(record.tool.as_deref().unwrap_or_default()))
+    capitalize(&name_words(record.tool.as_deref().unwrap_or_default()))
 }
 
 /// Builds the rows. Without a choice in the query, the newest two are selected.
