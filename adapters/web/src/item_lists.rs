@@ -1,5 +1,6 @@
 //! Lists of items on pages, and their filters.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use reqlore_domain::backlog::ItemKind;
@@ -7,6 +8,7 @@ use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::records::answers::lists::ListPage;
 use reqlore_domain::records::custom_field::{CustomField, FieldView};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::form_fields::{FormFields, encode_query};
@@ -21,6 +23,7 @@ pub(crate) fn priority_choices() -> [(String, &'static str); 4] {
 
 /// The kind of a page without one in its URL.
 const DEFAULT_KIND: ItemKind = ItemKind::UserStory;
+const MAX_EPIC_TITLES: usize = 200;
 
 /// Several items of a kind, at the start of a sentence.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "templates pass references")]
@@ -229,6 +232,18 @@ pub(crate) struct FirstItem {
     pub(crate) parent: String,
 }
 
+/// A list of which only the titles are read.
+#[derive(Deserialize)]
+struct TitlePage {
+    items: Vec<ItemTitle>,
+}
+
+#[derive(Deserialize)]
+struct ItemTitle {
+    reference_id: String,
+    title: String,
+}
+
 impl PageSession {
     /// Lists items; `arguments` of `list_items` with these additions.
     pub(crate) async fn list_items(
@@ -240,6 +255,17 @@ impl PageSession {
             arguments.insert((*name).to_owned(), value.clone());
         }
         self.call_tool("list_items", Value::Object(arguments)).await
+    }
+
+    /// The titles of epics by their references, for a list of user stories. Of more than
+    /// [`MAX_EPIC_TITLES`], the others are shown by their references.
+    pub(crate) async fn epic_titles(&self, shown: ItemKind) -> Result<HashMap<String, String>> {
+        if shown.parent() != Some(ItemKind::Epic) {
+            return Ok(HashMap::new());
+        }
+        let arguments = json!({ "kind": "epic", "show": ["title"], "limit": MAX_EPIC_TITLES });
+        let page: TitlePage = self.call_tool("list_items", arguments).await?;
+        Ok(page.items.into_iter().map(|epic| (epic.reference_id, epic.title)).collect())
     }
 
     /// Returns the first item to create for an empty list: one of its kind, or of the kind above

@@ -1,6 +1,6 @@
 //! The board: items in columns by status, and the move of an item to another column or position.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use askama::Template;
@@ -41,6 +41,7 @@ pub(super) fn routes() -> Router<Arc<WebConfig>> {
 struct BoardPage {
     frame: PageFrame,
     filters: ItemFilters,
+    titles: HashMap<String, String>,
     columns: Vec<BoardColumn>,
     total: u64,
     /// The item to create first; `None` if the board has items.
@@ -67,10 +68,12 @@ async fn show_board(session: PageSession) -> PageResult {
     }
     let is_empty = total == 0 && !filters.is_active();
     let first = if is_empty { Some(session.first_item(filters.kind).await?) } else { None };
+    let titles = session.epic_titles(filters.kind).await?;
     render(&BoardPage {
         frame: PageFrame::new(&session, PageSection::Board, "Board")
             .with_creation(filters.creation("")),
         filters,
+        titles,
         columns,
         total,
         first,

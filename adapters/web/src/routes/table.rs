@@ -1,5 +1,6 @@
 //! The table: items of a kind with filters and a sort order in the URL, also as CSV.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use askama::Template;
@@ -50,6 +51,7 @@ pub(super) fn routes() -> Router<Arc<WebConfig>> {
 struct TablePage {
     frame: PageFrame,
     filters: ItemFilters,
+    titles: HashMap<String, String>,
     columns: Vec<TableColumn>,
     page: ListPage,
     /// The item to create first; `None` if the table has items.
@@ -110,11 +112,13 @@ async fn show_table(session: PageSession) -> PageResult {
         });
     }
     let next = page.next_cursor.as_ref().map(|cursor| query.with("cursor", cursor));
+    let titles = session.epic_titles(filters.kind).await?;
     render(&TablePage {
         frame: PageFrame::new(&session, PageSection::Table, "Table")
             .with_creation(filters.creation("")),
         filters,
         first_item,
+        titles,
         columns,
         page,
         next: next.unwrap_or_default(),
