@@ -243,12 +243,13 @@ impl RecordOrder {
         }
     }
 
-    /// Removes all but the first candidates, without sorting.
-    fn keep_first(&self, found: &mut Vec<Candidate>, count: usize) {
-        if found.len() > count {
-            found.select_nth_unstable_by(count, |a, b| self.compare(&a.place(), &b.place()));
-            found.truncate(count);
+    /// Removes all but the first candidates, without sorting. Returns the next one.
+    fn keep_first(&self, found: &mut Vec<Candidate>, count: usize) -> Option<Candidate> {
+        if found.len() <= count {
+            return None;
         }
+        found.select_nth_unstable_by(count, |a, b| self.compare(&a.place(), &b.place()));
+        found.drain(count..).next()
     }
 }
 
@@ -387,6 +388,8 @@ impl RecordPage {
     pub fn select(all: impl IntoIterator<Item = Arc<DocumentMeta>>, query: &RecordQuery) -> Self {
         let (filter, order) = (&query.filter, query.list_order());
         let (mut page, mut found) = (Self::default(), Vec::new());
+        // The first candidate that is known to be after the page.
+        let mut end: Option<Candidate> = None;
         for meta in all {
             if !filter.matches_any_status(&meta) {
                 continue;
@@ -403,14 +406,17 @@ impl RecordPage {
             let rank = rank(&meta).filter(|_| query.selection == RecordSelection::Listed);
             let (key, id) = rank.map(|(key, id)| (key, id.to_owned())).unwrap_or_default();
             let candidate = Candidate { value, key, id, meta };
-            let is_listed = query.after.as_ref().is_none_or(|(value, key, id, name)| {
+            let is_after_start = query.after.as_ref().is_none_or(|(value, key, id, name)| {
                 order.compare(&candidate.place(), &(value, (key, id, name))).is_gt()
             });
-            if is_listed {
+            let is_before_end = end
+                .as_ref()
+                .is_none_or(|end| order.compare(&candidate.place(), &end.place()).is_lt());
+            if is_after_start && is_before_end {
                 found.push(candidate);
                 // Bounds the memory, seldom enough to cost nothing.
                 if found.len() == 2 * query.limit + PRUNING_ITEMS {
-                    order.keep_first(&mut found, query.limit + 1);
+                    end = order.keep_first(&mut found, query.limit + 1);
                 }
             }
         }
@@ -482,5 +488,43 @@ impl UnreadFile {
         let stem = self.path.strip_suffix(".md").unwrap_or(&self.path);
         self.path.ends_with('/')
             || stem.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::{Document, DocumentId};
+
+    #[test]
+    fn pages_of_many_records_are_those_of_a_sorted_list() {
+        const RECORDS: usize = 3 * PRUNING_ITEMS;
+        let mut all = Vec::new();
+        for number in 0..RECORDS {
+            // The names have another order than the IDs.
+            let text = format!("---\nid: dec-{:04}\n---\n", number * 7 % RECORDS);
+            let id = DocumentId::entity(format!("{number:04}"));
+            let document = Document::new(id, text.into());
+            all.push(Arc::new(DocumentMeta::from_document(&document, Timestamp::default())));
+        }
+        for is_reversed in [false, true] {
+            let mut query = RecordQuery::of_entities(None, 100);
+            query.order.is_reversed = is_reversed;
+            let mut ids = Vec::new();
+            loop {
+                let page = RecordPage::select(all.iter().cloned(), &query);
+                ids.extend(page.metadata.iter().map(|meta| meta.reference().unwrap().into_owned()));
+                query.after = page.next;
+                if query.after.is_none() {
+                    break;
+                }
+            }
+            let mut expected: Vec<_> =
+                (0..RECORDS).map(|number| format!("dec-{number:04}")).collect();
+            if is_reversed {
+                expected.reverse();
+            }
+            assert_eq!(ids, expected);
+        }
     }
 }
