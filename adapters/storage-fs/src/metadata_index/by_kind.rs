@@ -1,5 +1,6 @@
 //! Index of the documents of one kind: their metadata, references and links.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -22,10 +23,16 @@ pub(crate) struct KindIndex {
     pub(crate) entries: BTreeMap<Arc<str>, IndexEntry>,
     /// As of the last scan; a change of these files invalidates the watcher.
     pub(crate) unread: Vec<UnreadFile>,
-    by_reference: HashLookup,
-    by_link_target: HashLookup,
+    /// Created by the first lookup, because many commands need none.
+    lookups: OnceCell<Lookups>,
     /// Counted by the first question, because it must decode all metadata.
     totals: Option<EntityTotals>,
+}
+
+#[derive(Debug, Default)]
+struct Lookups {
+    by_reference: HashLookup,
+    by_link_target: HashLookup,
 }
 
 /// The names of documents by the hash of a word, in the order of names.
@@ -37,9 +44,12 @@ impl KindIndex {
         // The old metadata may have another reference and other links.
         self.remove(&metadata.id.name);
         let name: Arc<str> = Arc::from(metadata.id.name.as_str());
-        let LookupHashes { reference, link_targets } = LookupHashes::of_metadata(&metadata);
-        self.by_reference.extend(reference.map(|hash| (hash, Arc::clone(&name))));
-        self.by_link_target.extend(link_targets.iter().map(|hash| (*hash, Arc::clone(&name))));
+        if let Some(lookups) = self.lookups.get_mut() {
+            let hashes = LookupHashes::of_metadata(&metadata);
+            lookups.by_reference.extend(hashes.reference.map(|hash| (hash, Arc::clone(&name))));
+            let targets = hashes.link_targets.iter().map(|hash| (*hash, Arc::clone(&name)));
+            lookups.by_link_target.extend(targets);
+        }
         if let (Some(totals), Some(entity)) = (&mut self.totals, &metadata.entity) {
             totals.add(&name, entity);
         }
@@ -49,30 +59,32 @@ impl KindIndex {
 
     /// Creates an index of entries that are sorted by name.
     pub(crate) fn new(sorted: Vec<(Arc<str>, IndexEntry)>) -> Self {
-        let (mut by_reference, mut by_link_target) = (Vec::new(), Vec::new());
-        for (name, entry) in &sorted {
-            let LookupHashes { reference, link_targets } = entry.metadata.lookup_hashes();
-            by_reference.extend(reference.map(|hash| (hash, Arc::clone(name))));
-            by_link_target.extend(link_targets.iter().map(|hash| (*hash, Arc::clone(name))));
-        }
-        // Collected first: a tree of sorted entries is built faster and takes half the memory.
-        Self {
-            entries: sorted.into_iter().collect(),
-            by_reference: by_reference.into_iter().collect(),
-            by_link_target: by_link_target.into_iter().collect(),
-            ..Self::default()
-        }
+        Self { entries: sorted.into_iter().collect(), ..Self::default() }
+    }
+
+    fn lookups(&self) -> &Lookups {
+        self.lookups.get_or_init(|| {
+            let (mut by_reference, mut by_link_target) = (Vec::new(), Vec::new());
+            for (name, entry) in &self.entries {
+                let LookupHashes { reference, link_targets } = entry.metadata.lookup_hashes();
+                by_reference.extend(reference.map(|hash| (hash, Arc::clone(name))));
+                by_link_target.extend(link_targets.iter().map(|hash| (*hash, Arc::clone(name))));
+            }
+            // Collected first: a tree of sorted entries is built faster and takes half the memory.
+            Lookups {
+                by_reference: by_reference.into_iter().collect(),
+                by_link_target: by_link_target.into_iter().collect(),
+            }
+        })
     }
 
     /// Adds the documents of the cache file that are missing here. Existing entries are newer.
     pub(crate) fn add_cached(&mut self, mut cached: Self) {
         for name in self.entries.keys() {
-            cached.remove(name);
+            cached.entries.remove(name);
         }
         self.entries.append(&mut cached.entries);
-        self.by_reference.append(&mut cached.by_reference);
-        self.by_link_target.append(&mut cached.by_link_target);
-        self.totals = None;
+        (self.lookups, self.totals) = Default::default();
     }
 
     /// The versions of the documents and the times of their files; no time if the file was not
@@ -95,12 +107,14 @@ impl KindIndex {
     /// Returns false if there is no such document.
     pub(crate) fn remove(&mut self, name: &str) -> bool {
         let Some((name, entry)) = self.entries.remove_entry(name) else { return false };
-        let LookupHashes { reference, link_targets } = entry.metadata.lookup_hashes();
-        if let Some(hash) = reference {
-            self.by_reference.remove(&(hash, Arc::clone(&name)));
-        }
-        for hash in link_targets {
-            self.by_link_target.remove(&(hash, Arc::clone(&name)));
+        if let Some(lookups) = self.lookups.get_mut() {
+            let LookupHashes { reference, link_targets } = entry.metadata.lookup_hashes();
+            if let Some(hash) = reference {
+                lookups.by_reference.remove(&(hash, Arc::clone(&name)));
+            }
+            for hash in link_targets {
+                lookups.by_link_target.remove(&(hash, Arc::clone(&name)));
+            }
         }
         if let Some(totals) = &mut self.totals
             && let Some(entity) = &entry.metadata.to_metadata(&name).entity
@@ -181,7 +195,7 @@ impl KindIndex {
 
     /// Returns the documents with this reference or name, sorted by name.
     pub(crate) fn lookup(&self, word: &str) -> Vec<Arc<DocumentMeta>> {
-        let mut matches = self.find_by_hash(&self.by_reference, word);
+        let mut matches = self.find_by_hash(&self.lookups().by_reference, word);
         // A hash may belong to several references.
         matches.retain(|metadata| has_reference(metadata, word));
         // A document whose name is also its reference is in the list already.
@@ -196,7 +210,7 @@ impl KindIndex {
 
     /// Appends the documents that link to a target, sorted by name.
     pub(crate) fn append_backlinks(&self, target: &str, sources: &mut Vec<Arc<DocumentMeta>>) {
-        for metadata in self.find_by_hash(&self.by_link_target, target) {
+        for metadata in self.find_by_hash(&self.lookups().by_link_target, target) {
             // Another target may have the same hash.
             if metadata.links().iter().any(|link| link.1 == target) {
                 sources.push(metadata);
