@@ -41,7 +41,7 @@ pub(super) fn routes() -> Router<Arc<WebConfig>> {
 struct BoardPage {
     frame: PageFrame,
     filters: ItemFilters,
-    titles: HashMap<String, String>,
+    epic_titles: HashMap<String, String>,
     columns: Vec<BoardColumn>,
     total: u64,
     /// The item to create first; `None` if the board has items.
@@ -68,12 +68,12 @@ async fn show_board(session: PageSession) -> PageResult {
     }
     let is_empty = total == 0 && !filters.is_active();
     let first = if is_empty { Some(session.first_item(filters.kind).await?) } else { None };
-    let titles = session.epic_titles(filters.kind).await?;
+    let epic_titles = session.epic_titles(filters.kind).await.unwrap_or_default();
     render(&BoardPage {
         frame: PageFrame::new(&session, PageSection::Board, "Board")
             .with_creation(filters.creation("")),
         filters,
-        titles,
+        epic_titles,
         columns,
         total,
         first,

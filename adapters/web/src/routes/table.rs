@@ -51,7 +51,7 @@ pub(super) fn routes() -> Router<Arc<WebConfig>> {
 struct TablePage {
     frame: PageFrame,
     filters: ItemFilters,
-    titles: HashMap<String, String>,
+    epic_titles: HashMap<String, String>,
     columns: Vec<TableColumn>,
     page: ListPage,
     /// The item to create first; `None` if the table has items.
@@ -112,13 +112,13 @@ async fn show_table(session: PageSession) -> PageResult {
         });
     }
     let next = page.next_cursor.as_ref().map(|cursor| query.with("cursor", cursor));
-    let titles = session.epic_titles(filters.kind).await?;
+    let epic_titles = session.epic_titles(filters.kind).await.unwrap_or_default();
     render(&TablePage {
         frame: PageFrame::new(&session, PageSection::Table, "Table")
             .with_creation(filters.creation("")),
         filters,
         first_item,
-        titles,
+        epic_titles,
         columns,
         page,
         next: next.unwrap_or_default(),

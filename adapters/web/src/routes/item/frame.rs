@@ -1,10 +1,11 @@
 //! The parts that all pages of an item share: the header, the tabs and the record.
 
 use std::cell::RefCell;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use reqlore_domain::backlog::reference::scan_mentions;
+use reqlore_domain::error::ErrorKind;
 use reqlore_domain::records::answers::details::{ItemDetails, ItemView, ParentDetails};
 use serde_json::{Value, json};
 
@@ -68,7 +69,7 @@ impl ItemHeader {
             tab,
             link_count: link_count(answer),
             is_editable,
-            is_entity: item.item_kind().is_none(),
+            is_entity: item.item_kind().is_none() && !is_part(item),
             child_kinds: if is_editable { child_kinds(item) } else { Vec::new() },
         }
     }
@@ -117,11 +118,12 @@ pub(crate) fn item_text(session: &PageSession, answer: &ItemDetails) -> TextCont
 /// As [`item_text`], for a text whose links no answer lists: that of an entity, or one that is not
 /// stored.
 pub(crate) async fn checked_text(session: &PageSession, id: &str, text: &str) -> TextContext {
-    let mentioned: HashSet<String> = scan_mentions(text).map(|(_, id)| id).collect();
+    let mentioned: BTreeSet<String> = scan_mentions(text).map(|(_, id)| id).collect();
     let mut missing = HashSet::new();
     for reference in mentioned.into_iter().take(MAX_CHECKED_LINKS) {
         let exists = json!({ "reference": reference, "show": ["id"] });
-        if session.call_tool::<Value>("get_item", exists).await.is_err() {
+        let found = session.call_tool::<Value>("get_item", exists).await;
+        if found.is_err_and(|error| error.kind == ErrorKind::NotFound) {
             missing.insert(reference);
         }
     }
