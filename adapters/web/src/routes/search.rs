@@ -34,12 +34,15 @@ struct SearchPage<'a> {
 }
 
 impl SearchPage<'_> {
-    /// A passage says something if it has a word of the question, or if the title has none.
-    fn shows_snippet(&self, hit: &SearchResult) -> bool {
+    /// The passage of a hit, if it has a word of the query, or if the title has none.
+    fn passage(&self, hit: &SearchResult) -> Option<String> {
         let has_word =
             |text: &str| mark_words(text, &self.words).iter().any(|(is_word, _)| *is_word);
         let passage = plain_text(&hit.snippet);
-        passage != hit.title && !passage.is_empty() && (has_word(&passage) || !has_word(&hit.title))
+        let is_shown = passage != hit.title
+            && !passage.is_empty()
+            && (has_word(&passage) || !has_word(&hit.title));
+        is_shown.then_some(passage)
     }
 
     /// The total of certain results, and the number of uncertain ones on the page, if any.
