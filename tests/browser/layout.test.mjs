@@ -212,24 +212,24 @@ stage.test('move_of_a_rule_after_a_change_of_its_section_is_refused',
 
 stage.test('bad_key_of_a_section_is_refused_before_its_text', { user: 'ben' }, async ({ page }) => {
   await page.goto(path('sections'));
-  const key = page.getByLabel('New section');
+  const key = page.getByLabel('Key', { exact: true });
   await key.fill('Größe 1');
-  await page.getByRole('button', { name: 'Create section' }).click();
+  await page.getByRole('button', { name: 'Write the first rule' }).click();
   same(await key.evaluate((input) => input.validity.patternMismatch), true);
   await key.fill('size-1');
-  await page.getByRole('button', { name: 'Create section' }).click();
+  await page.getByRole('button', { name: 'Write the first rule' }).click();
   await page.getByLabel('Text').fill('Small.');
   await page.getByRole('button', { name: 'Save' }).click();
   same(await rules(page), ['Small.']);
   await page.goto(path('sections'));
-  await page.getByRole('listitem').filter({ hasText: 'size-1' }).getByText('1 rule').waitFor();
+  await page.getByRole('row').filter({ hasText: 'size-1' }).getByText('1 rule').waitFor();
 });
 
 stage.test('links_of_the_sections_lead_to_pages', { user: 'ben' }, async (window) => {
   await window.server.call('reqlix_get_instructions',
     { project_root: 'default', operation_description: 'Prepare a test' });
   await window.visit(path('sections'));
-  const links = await window.page.locator('main .rows a').evaluateAll((all) => all.map(({ href }) => href));
+  const links = await window.page.locator('main table a').evaluateAll((all) => all.map(({ href }) => href));
   ok(links.length > 1);
   for (const link of links) await window.visit(link);
 });

@@ -41,6 +41,9 @@ struct Arguments {
     /// Such as REQ-047, dec-1d2c8f, general:2.1 or general.
     reference: BoundedString<1_000>,
     show: Option<ShowKeys<ItemKeys>>,
+    // Not in the schema: the pages alone need the titles of the items above.
+    #[schemars(skip)]
+    parents: Option<bool>,
 }
 
 /// The keys of an item and its lists.
@@ -102,7 +105,12 @@ impl Tool for GetItem {
                     }
                     relations = ItemRelations::read(backlog, meta).await?;
                 }
-                item_details(backlog, meta, relations, address.others.clone()).await?
+                let others = address.others.clone();
+                let mut details = item_details(backlog, meta, relations, others).await?;
+                if arguments.parents == Some(true) {
+                    details.parents = backlog.parents(meta).await?;
+                }
+                details
             }
             _ => other_details(context, &address, has_lists).await?,
         };
@@ -133,6 +141,7 @@ async fn item_details(
         children: Some(item_view::read_summaries(backlog, &schema, &relations.children).await?),
         relationships: Some(relations.relationships.bounded()),
         links: relations.links,
+        parents: Vec::new(),
         diagnostic: item_lookup::record_diagnostic(meta, &schema),
         other_ids,
         left_out: None,
@@ -170,6 +179,7 @@ async fn other_details(
         children: None,
         relationships: None,
         links: if has_lists { address.read_links(context).await? } else { LinkList::default() },
+        parents: Vec::new(),
         diagnostic: meta.and_then(|meta| item_lookup::record_diagnostic(meta, &schema)),
         other_ids: address.others.clone(),
         left_out: None,

@@ -12,6 +12,7 @@ use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::BacklinkQuery;
 use reqlore_domain::ports::record_list::{RecordPage, RecordQuery, RecordSelection, UnreadFile};
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::answers::details::ParentItem;
 use reqlore_domain::records::edit::LinkTarget;
 use reqlore_domain::records::parse::unknown_parent;
 use reqlore_domain::records::schema::RecordSchema;
@@ -111,6 +112,21 @@ impl<'a> BacklogReader<'a> {
     ) -> Result<Vec<Option<Document>>> {
         let ids: Vec<_> = metas.iter().map(|meta| meta.borrow().id.clone()).collect();
         Ok(self.ports.documents.get(self.project, &ids).await?)
+    }
+
+    /// The items above an item, outermost first. A missing one is the first.
+    pub(crate) async fn parents(self, meta: &DocumentMeta) -> Result<Vec<ParentItem>> {
+        let mut parents = Vec::new();
+        let mut above = item_meta(meta).and_then(|item| item.parent);
+        // Each one is of the kind above, so this ends.
+        while let Some(reference) = above {
+            let found = self.find_items(&[reference]).await?.pop();
+            let item = found.iter().flatten().find_map(|meta| item_meta(meta));
+            let title = item.map(|item| item.title.clone()).unwrap_or_default();
+            parents.insert(0, ParentItem { reference_id: reference.to_string(), title });
+            above = item.and_then(|item| item.parent);
+        }
+        Ok(parents)
     }
 
     /// The item's children of this kind, sorted like all lists.

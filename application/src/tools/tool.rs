@@ -184,8 +184,12 @@ fn take_arguments(call: &mut ToolCall, spec: &ToolSpec) -> Value {
     Value::Object(arguments)
 }
 
-/// Tools with an argument to leave out what has ended. No schema has it, because few calls need it.
-const RANKED_SEARCHES: [&str; 3] = ["ixchel_search", "search_global", "search_requirements"];
+/// Arguments of reading tools that no schema has, because few calls need them.
+const UNLISTED_ARGUMENTS: [(&str, &[&str]); 3] = [
+    (CUSTOM_FIELDS, &["list_items"]),
+    ("include_stale", &["ixchel_search", "search_global", "search_requirements"]),
+    ("parents", &["get_item"]),
+];
 
 /// Corrects the arguments of a reading tool, and returns a note on each correction.
 ///
@@ -210,8 +214,9 @@ pub(crate) fn correct_arguments(call: &mut ToolCall, spec: &ToolSpec) -> Vec<Str
     call.arguments.retain(|name, _| {
         let is_known = property(spec, name).is_some()
             || synonyms::find_argument(spec, name).is_some()
-            || (name == CUSTOM_FIELDS && spec.name == "list_items")
-            || (name == "include_stale" && RANKED_SEARCHES.contains(&spec.name));
+            || UNLISTED_ARGUMENTS
+                .iter()
+                .any(|(one, tools)| one == name && tools.contains(&spec.name));
         if !is_known {
             let problem = unknown_argument(name, spec);
             let name = encode_line(truncate_echo(name));

@@ -22,9 +22,8 @@ use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::{PageError, PageResult, error_status, public_message};
 use crate::project_schema::ProjectSchema;
 use crate::routes::item::answer::is_part;
-use crate::routes::item::form::{
-    ContentKind, FieldControl, FormField, item_url, read_document, require_write,
-};
+use crate::routes::item::form::{ContentKind, FieldControl, FormField, item_url, require_write};
+use crate::routes::item::frame::read_item;
 use crate::routes::undo::show_change;
 use crate::session::{PageSession, local_target};
 
@@ -101,7 +100,7 @@ async fn show_field(session: PageSession) -> PageResult {
 
 /// The form of one item, which the route of its whole form handles.
 async fn item_page(session: &PageSession, id: &str) -> Result<FieldPage, PageError> {
-    let answer = read_document(session, id).await?;
+    let answer = read_item(session, id).await?;
     let name = session.query.text("name");
     let fields = FormField::of_document(&answer, &session.schema.records);
     let field = fields.into_iter().find(|field| field.name == name && !is_part(&answer.item));
@@ -223,7 +222,7 @@ async fn apply(
         match name {
             DELETION => {}
             ADD_TAGS | REMOVE_TAGS => {
-                let item = read_document(session, id).await?.item;
+                let item = read_item(session, id).await?.item;
                 let mut tags = item.tags().to_vec();
                 for tag in split_list(&field.value) {
                     match (name, tags.iter().position(|known| *known == tag)) {

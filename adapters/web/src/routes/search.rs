@@ -10,7 +10,8 @@ use reqlore_domain::records::answers::search::{SearchAnswer, SearchResult};
 use serde_json::json;
 
 use crate::config::WebConfig;
-use crate::form_fields::encode_component;
+use crate::form_fields::{encode_component, encode_query};
+use crate::item_lists::plural;
 use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::PageResult;
 use crate::session::PageSession;
@@ -29,6 +30,8 @@ struct SearchPage<'a> {
     text: &'a str,
     words: Vec<String>,
     answer: SearchAnswer,
+    /// Kinds of results to choose from: label, query, and true for the selected one.
+    kinds: Vec<(String, String, bool)>,
     /// The query of the next page; empty if there is none.
     next: String,
 }
@@ -81,18 +84,33 @@ pub(super) fn hit_page(hit: &SearchResult, frame: &PageFrame) -> String {
     }
 }
 
+/// The types of `search_global` with their labels.
+fn kind_choices() -> Vec<(&'static str, String)> {
+    let items = ItemKind::ALL.iter().map(|kind| (kind.name(), plural(kind)));
+    let others = [("section", "Rules".to_owned()), ("knowledge", "Knowledge".to_owned())];
+    [("", "All".to_owned())].into_iter().chain(items).chain(others).collect()
+}
+
 async fn show_search(session: PageSession) -> PageResult {
     let session = session.with_schema().await?;
     let text = session.query.filled("q").unwrap_or_default();
+    let kind = session.query.filled("kind");
     let mut answer = SearchAnswer::default();
     if !text.is_empty() {
         let cursor = session.query.filled("cursor");
-        let arguments = json!({ "query": text, "limit": HIT_LIMIT, "cursor": cursor });
+        let arguments = json!({
+            "query": text, "entity_types": kind.as_slice(), "limit": HIT_LIMIT, "cursor": cursor
+        });
         answer = session.call_tool("search_global", arguments).await?;
     }
     let next = answer.next_cursor.as_ref().map(|cursor| session.query.with("cursor", cursor));
     let mut frame = PageFrame::new(&session, PageSection::Other, "Search");
     text.clone_into(&mut frame.search_text);
     let words = query_words(text);
-    render(&SearchPage { frame, text, words, answer, next: next.unwrap_or_default() })
+    let kinds = kind_choices().into_iter().map(|(name, label)| {
+        let query = encode_query([("q", text), ("kind", name)]);
+        (label, query, kind.unwrap_or_default() == name)
+    });
+    let kinds = kinds.collect();
+    render(&SearchPage { frame, text, words, answer, kinds, next: next.unwrap_or_default() })
 }

@@ -241,6 +241,23 @@ async fn search_marks_uncertain_hits_and_links_sections() {
 }
 
 #[tokio::test]
+async fn search_shows_the_results_of_one_kind() {
+    let client = PageClient::new(&["search_global"], |_, arguments| {
+        let kind = arguments["entity_types"].as_array().and_then(|kinds| kinds.first()?.as_str());
+        let title = if kind == Some("epic") { "One kind" } else { "All kinds" };
+        let hit = json!({ "reference_id": "EP-001", "type": "epic", "title": title,
+                          "status": "Done", "score": 1, "snippet": "" });
+        Ok(json!({ "total": 1, "results": [hit], "signals": [], "pending": 0 }))
+    });
+    let all = client.get("/p/default/search?q=a+b&cursor=x").await.body;
+    assert!(all.contains("All kinds"), "{all}");
+    assert!(all.contains("<a href=\"?q=a+b&#38;kind=epic\">Epics</a>"), "{all}");
+    let epics = client.get("/p/default/search?q=a+b&kind=epic").await.body;
+    assert!(epics.contains("One kind"), "{epics}");
+    assert!(epics.contains(r#"kind=epic" aria-current="page">Epics</a>"#), "{epics}");
+}
+
+#[tokio::test]
 async fn search_and_palette_mark_what_has_ended() {
     let client = PageClient::new(&["search_global", "suggest_records"], |_, _| {
         let hit = |id: &str, title: &str| {

@@ -196,3 +196,23 @@ async fn title_that_yaml_cuts_is_quoted_by_an_update() {
     let entity = testing.data("get_item", json!({ "reference": "a" })).await;
     assert_eq!(entity["item"]["title"], "[draft] x");
 }
+
+#[tokio::test]
+async fn item_names_the_items_above_it_also_a_missing_one() {
+    let testing = TestApplication::new();
+    testing.write_item("EP-001", "---\ntitle: Accounts\n---\n").await;
+    testing.write_item("US-001", "---\ntitle: Sign in\nepic: EP-001\n---\n").await;
+    testing.write_item("REQ-001", "---\ntitle: Lock\nuser_story: US-001\n---\n").await;
+    testing.write_item("US-002", "---\ntitle: Sign out\nepic: EP-404\n---\n").await;
+    let parent = |id: &str, title: &str| json!({ "reference_id": id, "title": title });
+    for (id, parents) in [
+        ("REQ-001", json!([parent("EP-001", "Accounts"), parent("US-001", "Sign in")])),
+        ("US-002", json!([parent("EP-404", "")])),
+        ("EP-001", Value::Null),
+    ] {
+        let data = testing.data("get_item", json!({ "reference": id, "parents": true })).await;
+        assert_eq!(data["parents"], parents, "{id}");
+        let data = testing.data("get_item", json!({ "reference": id })).await;
+        assert_eq!(data.get("parents"), None, "{id}");
+    }
+}

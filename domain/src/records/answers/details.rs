@@ -22,6 +22,10 @@ pub struct ItemDetails {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub relationships: Option<ItemRelationships>,
     pub links: LinkList,
+    /// The items above, outermost first, for callers that ask for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(skip)]
+    pub parents: Vec<ParentItem>,
     /// A problem in its file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diagnostic: Option<String>,
@@ -183,17 +187,12 @@ impl ItemView {
     }
 }
 
-/// An item above others, of which `show` chooses these keys.
-#[derive(Debug, Default, Deserialize)]
-pub struct ParentDetails {
-    pub item: ParentView,
-}
-
-#[derive(Debug, Default, Deserialize)]
-pub struct ParentView {
+/// An item above another one.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ParentItem {
+    pub reference_id: String,
+    /// Empty if the item is missing.
     pub title: String,
-    /// Of a user story.
-    pub epic: Option<String>,
 }
 
 /// The other end of a relationship or another link.

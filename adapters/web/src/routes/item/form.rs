@@ -73,12 +73,18 @@ struct FormPage {
 impl FormPage {
     fn of_item(session: &PageSession, answer: &ItemDetails) -> Self {
         let item = &answer.item;
+        let mut fields = FormField::of_document(answer, &session.schema.records);
+        let parent_name = ContentKind::of_id(item.id()).parent_name();
+        let parent_field = fields.iter_mut().find(|field| field.name == parent_name);
+        if let (Some(field), Some(parent)) = (parent_field, answer.parents.last()) {
+            field.hint = parent.title.clone().into();
+        }
         Self {
             frame: item_frame(session, item),
             heading: format!("Edit {}", item.id()),
             id: item.id().to_owned(),
             kind: "",
-            fields: FormField::of_document(answer, &session.schema.records),
+            fields,
             version: item.version().to_owned(),
             preview: None,
             error: String::new(),
@@ -210,10 +216,6 @@ pub(crate) fn require_write(session: &PageSession) -> Result<(), PageError> {
     if session.can_write() { Ok(()) } else { Err(PageError::NotFound) }
 }
 
-pub(crate) async fn read_document(session: &PageSession, id: &str) -> Result<ItemDetails, Error> {
-    session.call_tool("get_item", json!({ "reference": id })).await
-}
-
 /// Calls a tool that writes. Its parent may be named by its title.
 async fn write_with_parent<Answer: DeserializeOwned>(
     session: &PageSession,
@@ -232,17 +234,11 @@ async fn write_with_parent<Answer: DeserializeOwned>(
 async fn show_edit(session: PageSession, Path((_, id)): Path<(String, String)>) -> PageResult {
     require_write(&session)?;
     let session = session.with_schema().await?;
-    let (answer, mut parents) = read_item(&session, &id).await?;
+    let answer = read_item(&session, &id).await?;
     if is_part(&answer.item) {
         return Ok(Redirect::to(&item_url(&session, &id)).into_response());
     }
-    let mut page = FormPage::of_item(&session, &answer).with_next(&session, &session.query);
-    let parent_name = ContentKind::of_id(&id).parent_name();
-    let parent_field = page.fields.iter_mut().find(|field| field.name == parent_name);
-    if let (Some(field), Some(parent)) = (parent_field, parents.pop()) {
-        field.hint = parent.title.into();
-    }
-    render(&page)
+    render(&FormPage::of_item(&session, &answer).with_next(&session, &session.query))
 }
 
 async fn save(
@@ -252,7 +248,7 @@ async fn save(
 ) -> PageResult {
     let session = session.with_schema().await?;
     let kind = ContentKind::of_id(&id);
-    let answer = read_document(&session, &id).await?;
+    let answer = read_item(&session, &id).await?;
     if posted.filled("preview").is_some() {
         let mut page = FormPage::of_item(&session, &answer).with_next(&session, &posted);
         page.fields.iter_mut().for_each(|field| field.read(&posted));
@@ -290,7 +286,7 @@ async fn save(
     if !is_conflict && (error.kind == ErrorKind::NotFound && error.field.is_none()) {
         return Err(error.into());
     }
-    let page = FormPage::of_item(&session, &read_document(&session, &id).await?);
+    let page = FormPage::of_item(&session, &read_item(&session, &id).await?);
     let mut page = page.with_next(&session, &posted);
     for field in &mut page.fields {
         let typed = field.typed(&posted);
@@ -393,11 +389,10 @@ struct DeletePage {
 
 async fn show_delete(session: PageSession, Path((_, id)): Path<(String, String)>) -> PageResult {
     require_write(&session)?;
-    let (answer, parents) = read_item(&session, &id).await?;
+    let answer = read_item(&session, &id).await?;
     let frame = item_frame(&session, &answer.item);
     let context = item_text(&session, &answer);
-    let header =
-        ItemHeader::new(&frame, &answer, parents, crate::routes::item::frame::ItemTab::Text);
+    let header = ItemHeader::new(&frame, &answer, crate::routes::item::frame::ItemTab::Text);
     let change = json!({ "delete": id, "cascade": true });
     let arguments = json!({ "changes": [change], "dry_run": true });
     let planned: AppliedChanges = session.call_tool("apply_changes", arguments).await?;

@@ -5,14 +5,13 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use reqlore_domain::backlog::reference::scan_mentions;
-use reqlore_domain::error::ErrorKind;
-use reqlore_domain::records::answers::details::{ItemDetails, ItemView, ParentDetails};
+use reqlore_domain::error::{ErrorKind, Result};
+use reqlore_domain::records::answers::details::{ItemDetails, ItemView, ParentItem};
 use serde_json::{Value, json};
 
 use crate::form_fields::encode_component;
 use crate::markdown::TextContext;
 use crate::page::{PageFrame, PageSection, capitalize, new_page};
-use crate::page_error::PageError;
 use crate::routes::files::image_url;
 use crate::routes::item::answer::{child_kinds, is_part, link_count};
 use crate::routes::item::form::fields::ContentKind;
@@ -46,18 +45,8 @@ pub(crate) struct ItemHeader {
     pub(crate) child_kinds: Vec<(&'static str, &'static str)>,
 }
 
-pub(crate) struct ParentItem {
-    pub(crate) id: String,
-    pub(crate) title: String,
-}
-
 impl ItemHeader {
-    pub(crate) fn new(
-        frame: &PageFrame,
-        answer: &ItemDetails,
-        parents: Vec<ParentItem>,
-        tab: ItemTab,
-    ) -> Self {
+    pub(crate) fn new(frame: &PageFrame, answer: &ItemDetails, tab: ItemTab) -> Self {
         let item = &answer.item;
         let is_editable = frame.can_write && !is_part(item);
         Self {
@@ -65,7 +54,7 @@ impl ItemHeader {
             kind: capitalize(&item.kind_words()),
             title: item.title().to_owned(),
             version: item.version().to_owned(),
-            parents,
+            parents: answer.parents.clone(),
             tab,
             link_count: link_count(answer),
             is_editable,
@@ -137,24 +126,8 @@ fn without_links(context: TextContext, missing: HashSet<String>) -> TextContext 
 }
 
 /// Reads an item with the items above it.
-pub(crate) async fn read_item(
-    session: &PageSession,
-    id: &str,
-) -> Result<(ItemDetails, Vec<ParentItem>), PageError> {
-    let answer: ItemDetails = session.call_tool("get_item", json!({ "reference": id })).await?;
-    let mut parents = Vec::new();
-    let mut parent = answer.item.parent().map(str::to_owned);
-    // An epic has no parent, so there are two at most.
-    while let Some(id) = parent.take().filter(|_| parents.len() < 2) {
-        // Without the lists, which may be long.
-        let title_and_parent = json!({ "reference": id, "show": ["title", "epic"] });
-        // A missing parent is shown as its reference.
-        let found: ParentDetails =
-            session.call_tool("get_item", title_and_parent).await.unwrap_or_default();
-        parent = found.item.epic;
-        parents.insert(0, ParentItem { id, title: found.item.title });
-    }
-    Ok((answer, parents))
+pub(crate) async fn read_item(session: &PageSession, id: &str) -> Result<ItemDetails> {
+    session.call_tool("get_item", json!({ "reference": id, "parents": true })).await
 }
 
 pub(crate) fn item_frame(session: &PageSession, item: &ItemView) -> PageFrame {

@@ -94,10 +94,10 @@ pub(super) async fn show_history(
         difference = Some(VersionDifference::new(old, read_version(&session, &id, to).await?));
     }
     // A deleted item has only its history.
-    let header = match read_item(&session, &id).await {
-        Ok((answer, parents)) => {
+    let header = match read_item(&session, &id).await.map_err(PageError::from) {
+        Ok(answer) => {
             let frame = crate::routes::item::frame::item_frame(&session, &answer.item);
-            ItemHeader::new(&frame, &answer, parents, ItemTab::History)
+            ItemHeader::new(&frame, &answer, ItemTab::History)
         }
         Err(PageError::NotFound) => ItemHeader::of_deleted(id, ItemTab::History),
         Err(error) => return Err(error),

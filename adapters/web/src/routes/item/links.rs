@@ -43,14 +43,14 @@ pub(super) async fn show_links(
 }
 
 async fn links_page(session: &PageSession, id: &str) -> Result<LinksPage, PageError> {
-    let (answer, parents) = read_item(session, id).await?;
+    let answer = read_item(session, id).await?;
     let frame = item_frame(session, &answer.item);
     let kind = answer.item.item_kind().unwrap_or(ItemKind::Epic);
     let types = relationship_types(kind);
     Ok(LinksPage {
         kind,
         is_relatable: !types.is_empty() && frame.can_write,
-        header: ItemHeader::new(&frame, &answer, parents, ItemTab::Links),
+        header: ItemHeader::new(&frame, &answer, ItemTab::Links),
         groups: link_groups(&answer),
         hidden_links: hidden_links(&answer),
         types,

@@ -9,7 +9,8 @@ use serde_json::{Map, Value, json};
 use crate::csrf::PostedForm;
 use crate::markdown::toggle_task;
 use crate::page_error::PageResult;
-use crate::routes::item::form::{ContentKind, item_url, read_document};
+use crate::routes::item::form::{ContentKind, item_url};
+use crate::routes::item::frame::read_item;
 use crate::routes::undo::show_change;
 
 /// Toggles the box with the number `task` in the text of a version.
@@ -18,7 +19,7 @@ pub(super) async fn toggle_box(
     Path((_, id)): Path<(String, String)>,
     PostedForm { session, fields }: PostedForm,
 ) -> PageResult {
-    let item = read_document(&session, &id).await?.item;
+    let item = read_item(&session, &id).await?.item;
     let version = fields.text("version");
     // The number names another task in another text.
     let task = fields.text("task").parse().ok().filter(|_| item.version() == version);

@@ -35,6 +35,7 @@ fn story(id: &str) -> Value {
             "incoming": [{ "relation": "affects", "id": HOSTILE, "kind": "decision", "title": "D" }],
             "incoming_total": 51
         },
+        "parents": [{ "reference_id": "EP-001", "title": HOSTILE }],
         "diagnostic": HOSTILE,
         "other_ids": [HOSTILE]
     })
@@ -43,6 +44,7 @@ fn story(id: &str) -> Value {
 fn epic() -> Value {
     let mut answer = story("EP-001");
     answer["item"]["epic"] = json!(null);
+    answer["parents"] = json!([]);
     answer["children"] = json!([{ "reference_id": "US-001", "title": "Pay", "status": "Done" }]);
     answer
 }
