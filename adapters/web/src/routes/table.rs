@@ -20,8 +20,8 @@ use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::{PageError, PageResult};
 use crate::session::PageSession;
 
-/// A full window of rows. A browser needs about a millisecond for each one.
-const PAGE_LIMIT: usize = 30;
+/// About a full window of rows. A browser needs about a millisecond for each one.
+const PAGE_LIMIT: usize = 25;
 /// Rows of a CSV file, read in pages of [`CSV_PAGE_LIMIT`].
 const MAX_CSV_ROWS: usize = 20_000;
 const CSV_PAGE_LIMIT: usize = 1_000;
