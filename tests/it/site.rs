@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::client::{project, reqlore};
 use crate::init::output;
 use crate::pictures::fill;
 
 fn run(root: &Path, folder: &str) -> (i32, String, String) {
-    output(reqlore().args(["site", folder]).current_dir(root))
+    output(reqlore().env("PATH", "/usr/bin:/bin").args(["site", folder]).current_dir(root))
 }
 
 #[track_caller]
@@ -70,7 +71,8 @@ fn site_links_lead_to_files_or_other_hosts() {
     fill(root);
     let files = write_site(root);
     let pages = ["index.html", "tree.html", "pictures.html", "item/REQ-001.html"];
-    for page in pages.iter().chain(&["table-kind-requirement.html", "board-kind-epic.html"]) {
+    let lists = ["table-kind-requirement.html", "board-kind-epic.html"];
+    for page in pages.iter().chain(&lists).chain(&["graph/REQ-001.html", "history/US-001.html"]) {
         assert!(files.contains_key(&root.join("out").join(page)), "{page}: {:?}", files.keys());
     }
     let mut links = 0;
@@ -79,6 +81,12 @@ fn site_links_lead_to_files_or_other_hosts() {
             continue;
         }
         assert!(!html.contains("<form") && !html.contains("/p/default"), "{}", path.display());
+        // Those of the layout need no server.
+        for button in html.split("<button").skip(1) {
+            let is_local = button.contains("popovertarget") || button.contains("data-copy");
+            assert!(is_local, "{}: {button}", path.display());
+        }
+        assert!(!html.contains("<input") && !html.contains("<select"), "{}", path.display());
         assert!(!html.contains("<script>") && !html.contains("data-events"), "{}", path.display());
         for link in [attributes(html, "href"), attributes(html, "src")].concat() {
             if link.starts_with('#') {
@@ -92,6 +100,46 @@ fn site_links_lead_to_files_or_other_hosts() {
         }
     }
     assert!(links > 100, "{links}");
+}
+
+#[test]
+fn site_has_the_commits_and_the_last_change_of_an_item() {
+    let project = project();
+    let root = project.path();
+    let git = |folder: &Path, arguments: &[&str]| {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=Ada", "-c", "user.email=a@example.org"]).args(arguments);
+        assert_eq!(output(git.current_dir(folder)).0, 0, "git {arguments:?}");
+    };
+    git(root, &["init", "--quiet"]);
+    let epic = root.join(".reqlore/backlog/epics/EP-001.md");
+    std::fs::create_dir_all(epic.parent().unwrap()).unwrap();
+    for (title, text) in [("Old", "Same.\n"), ("Pay", "Same.\n\nAdded <words>.\n")] {
+        std::fs::write(&epic, format!("---\ntitle: {title}\n---\n\n{text}")).unwrap();
+        git(root, &["add", "."]);
+        git(root, &["commit", "--quiet", "--message", &format!("Call it <{title}>")]);
+    }
+    let page = root.join("out/history/EP-001.html");
+    let html = write_site(root).remove(&page).unwrap();
+    for part in [
+        "<dd><del>Old</del> → <ins>Pay</ins></dd>",
+        "<ins>Added &#60;words&#62;.</ins>",
+        "Call it &#60;Old&#62;",
+        "Call it &#60;Pay&#62;",
+        "<a href=\"../item/EP-001.html\">Text</a>",
+    ] {
+        assert!(html.contains(part), "{part} is missing in {html}");
+    }
+    assert!(!html.contains("shallow"), "{html}");
+    let origin = format!("file://{}", root.display());
+    git(root, &["clone", "--quiet", "--depth=1", &origin, "shallow"]);
+    let clone = root.join("shallow");
+    let html = write_site(&clone).remove(&clone.join("out/history/EP-001.html")).unwrap();
+    assert!(
+        html.contains("The clone is shallow") && html.contains("Call it &#60;Pay&#62;"),
+        "{html}"
+    );
+    assert!(!html.contains("Call it &#60;Old&#62;"), "{html}");
 }
 
 #[test]
@@ -186,8 +234,12 @@ fn site_with_a_damaged_file_has_all_other_pages() {
             let mut files = BTreeMap::new();
             read_folder(&root.join("out"), &mut files);
             let missing = whole.keys().find(|path| !files.contains_key(*path));
-            let is_rule = |path: &PathBuf| path.to_string_lossy().contains("general~3A");
-            assert!(missing.is_none_or(is_rule), "{name}: {missing:?}");
+            // The damaged page has no links.
+            let is_linked = |path: &PathBuf| {
+                let path = path.to_string_lossy();
+                path.contains("general~3A") || path.ends_with("history/general.html")
+            };
+            assert!(missing.is_none_or(is_linked), "{name}: {missing:?}");
             assert!(printed.contains("Open out/index.html"), "{name}: {printed}");
             // A folder is no entity, so nothing links to it.
             if !(name == "folder" && page.starts_with("item")) {

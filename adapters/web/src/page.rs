@@ -142,7 +142,9 @@ impl PageFrame {
         let mut navigation = Vec::new();
         let tools = session.config.service.tools(&session.caller);
         for (tool, entry) in &PROJECT_PAGES {
-            if tools.iter().any(|spec| spec.name == *tool) {
+            // A site has the graphs of items, but no form to choose one.
+            let is_left_out = session.is_static() && entry.section == PageSection::Graph;
+            if !is_left_out && tools.iter().any(|spec| spec.name == *tool) {
                 navigation.push(entry);
             }
         }

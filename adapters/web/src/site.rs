@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use axum::body::{Body, to_bytes};
 use axum::http::header::{CONTENT_TYPE, LOCATION};
 use axum::http::{Request, StatusCode};
+use futures_util::future::join_all;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Caller, TokenError};
 use reqlore_domain::ports::authenticator::{AuthenticationError, Credentials};
@@ -28,7 +29,9 @@ use html::rewrite_links;
 const FIRST_PAGES: [&str; 7] =
     ["board", "tree", "table", "sections", "knowledge", "docsets", "pictures"];
 /// Parts of a query that have a file of their own. Sorting and filters need a server.
-const QUERY_NAMES: [&str; 3] = ["kind", "epic", "cursor"];
+const QUERY_NAMES: [&str; 4] = ["kind", "epic", "cursor", "focus"];
+/// A page waits for Git or a database.
+const MAX_CONCURRENT_PAGES: usize = 8;
 const MAX_PAGE_BYTES: usize = 64 << 20;
 const MAX_NAME_BYTES: usize = 100;
 
@@ -43,8 +46,8 @@ pub struct SiteFile {
 }
 
 /// Renders all pages of the caller's project that are linked from its board, tree, table, sections,
-/// knowledge and docsets. Equal for equal content. The caller must have read access only: other
-/// pages have forms. A page that fails holds its error.
+/// knowledge and docsets. Equal for equal content and history. The caller must have read access
+/// only: other pages have forms. A page that fails holds its error.
 pub async fn render_site(
     service: Arc<dyn ApplicationService>,
     caller: Arc<Caller>,
@@ -96,41 +99,52 @@ struct SiteCrawler {
 
 impl SiteCrawler {
     async fn read_pages(&mut self) -> Result<()> {
-        while let Some(address) = self.pending.pop_front() {
-            if self.pages.contains_key(&address) {
-                continue;
-            }
-            let page = self.read_page(&address).await?;
-            let mut found = Vec::new();
-            match &page {
-                SitePage::Html(html, _) => {
-                    rewrite_links(html, |link| {
-                        found.extend(self.resolve(&address, link).map(|(target, _)| target));
-                        None
-                    });
+        while !self.pending.is_empty() {
+            let mut addresses = Vec::new();
+            while addresses.len() < MAX_CONCURRENT_PAGES
+                && let Some(address) = self.pending.pop_front()
+            {
+                if !self.pages.contains_key(&address) && !addresses.contains(&address) {
+                    addresses.push(address);
                 }
-                SitePage::Moved(target) => found.push(target.clone()),
-                SitePage::Image(_) | SitePage::Missing => {}
             }
-            self.order.push(address.clone());
-            self.pages.insert(address, page);
-            for target in found {
-                if !self.pages.contains_key(&target) {
-                    self.pending.push_back(target);
-                }
+            let pages = join_all(addresses.iter().map(|address| self.read_page(address))).await;
+            for (address, page) in addresses.into_iter().zip(pages) {
+                self.add_page(address, page?);
             }
         }
         Ok(())
     }
 
-    async fn read_page(&mut self, address: &str) -> Result<SitePage> {
+    fn add_page(&mut self, address: String, page: SitePage) {
+        let mut found = Vec::new();
+        match &page {
+            SitePage::Html(html, _) => {
+                rewrite_links(html, |link| {
+                    found.extend(self.resolve(&address, link).map(|(target, _)| target));
+                    None
+                });
+            }
+            SitePage::Moved(target) => found.push(target.clone()),
+            SitePage::Image(_) | SitePage::Missing => {}
+        }
+        self.order.push(address.clone());
+        self.pages.insert(address, page);
+        for target in found {
+            if !self.pages.contains_key(&target) {
+                self.pending.push_back(target);
+            }
+        }
+    }
+
+    async fn read_page(&self, address: &str) -> Result<SitePage> {
         let failed = |problem: String| {
             let message = format!("{address}: the page cannot be rendered: {problem}");
             Error::new(ErrorKind::Internal, message)
         };
         let request = Request::get(address).extension(self.caller.clone()).body(Body::empty());
         let request = request.map_err(|error| failed(error.to_string()))?;
-        let Ok(response) = self.router.call(request).await;
+        let Ok(response) = self.router.clone().call(request).await;
         let status = response.status();
         if status.is_redirection() {
             let target = response.headers().get(LOCATION).and_then(|target| target.to_str().ok());
@@ -167,19 +181,25 @@ impl SiteCrawler {
             path => format!("{}{path}", &own_path[..=own_path.rfind('/')?]),
         };
         let page = path.strip_prefix(&self.base)?;
+        let is_name = |name: &str| !name.is_empty() && !name.contains('/');
         let is_known = match page.split_once('/') {
-            Some(("item" | "sections", name)) => !name.is_empty() && !name.contains('/'),
+            Some(("item", name)) => is_name(name.strip_suffix("/history").unwrap_or(name)),
+            Some(("sections", name)) => is_name(name),
             Some(("files", _)) => true,
             Some(_) => false,
-            None => FIRST_PAGES.contains(&page),
+            None => FIRST_PAGES.contains(&page) || page == "graph" && query.starts_with("focus="),
         };
         let mut address = path;
-        for (index, part) in query.split('&').filter(|part| !part.is_empty()).enumerate() {
+        for part in query.split('&').filter(|part| !part.is_empty()) {
+            // A graph has the direct links.
+            if part == "depth=1" {
+                continue;
+            }
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
             if !QUERY_NAMES.contains(&name) || value.is_empty() {
                 return None;
             }
-            address += if index == 0 { "?" } else { "&" };
+            address += if address.contains('?') { "&" } else { "?" };
             address += part;
         }
         is_known.then_some((address, fragment))
@@ -258,7 +278,14 @@ fn file_name(page: &str) -> String {
         Some("") => "index",
         _ => page,
     };
-    let (folder, name) = page.split_once('/').map_or(("", page), |(folder, name)| (folder, name));
+    let (folder, name) = match (page.split_once('/'), page.strip_prefix("graph?focus=")) {
+        (_, Some(name)) => ("graph", name),
+        (Some((folder, name)), _) => match name.strip_suffix("/history") {
+            Some(name) => ("history", name),
+            None => (folder, name),
+        },
+        (None, None) => ("", page),
+    };
     let mut file = String::new();
     for letter in name.chars() {
         match letter {
@@ -317,6 +344,8 @@ mod tests {
             ("item/..", "item/~2E."),
             ("item/%2e%2e%2fetc", "item/~2e~2e~2fetc"),
             ("item/a*b", "item/a~2Ab"),
+            ("item/general%3A2.1/history", "history/general~3A2.1"),
+            ("graph?focus=general%3A2.1", "graph/general~3A2.1"),
         ] {
             assert_eq!(file_name(page), expected);
         }

@@ -72,7 +72,7 @@ pub(super) async fn show_history(
     Path((_, id)): Path<(String, String)>,
 ) -> PageResult {
     let session = session.with_schema().await?;
-    let (from, to) = (session.query.text("from"), session.query.text("to"));
+    let (mut from, to) = (session.query.text("from").to_owned(), session.query.text("to"));
     let cursor = session.query.text("cursor");
     let list = json!({
         "reference": id,
@@ -88,9 +88,13 @@ pub(super) async fn show_history(
         history.versions.extend(earlier.versions);
     }
     let mut difference = None;
-    let newest = history.versions.iter().find_map(|record| record.version.as_deref());
+    let mut texts = history.versions.iter().filter(|record| !record.purged);
+    let newest = texts.find_map(|record| record.version.as_deref());
+    if session.is_static() && cursor.is_empty() {
+        from = texts.find_map(|record| record.version.clone()).unwrap_or_default();
+    }
     if let (false, Some(to)) = (from.is_empty(), session.query.filled("to").or(newest)) {
-        let old = read_version(&session, &id, from).await?;
+        let old = read_version(&session, &id, &from).await?;
         difference = Some(VersionDifference::new(old, read_version(&session, &id, to).await?));
     }
     // A deleted item has only its history.
@@ -103,13 +107,13 @@ pub(super) async fn show_history(
         Err(error) => return Err(error),
     };
     let title = format!("History of {}", header.id);
-    let mut rows = version_rows(history.versions, from, to);
+    let mut rows = version_rows(history.versions, &from, to);
     rows.truncate(shown);
     render(&HistoryPage {
         frame: PageFrame::new(&session, PageSection::Board, title),
         header,
         rows,
-        from: from.to_owned(),
+        from,
         to: to.to_owned(),
         difference,
         notes: history.notes,
