@@ -259,18 +259,36 @@ stage.test('print_has_no_navigation_and_all_text', { user: 'ann' }, async ({ pag
   await page.emulateMedia({ media: 'print' });
   for (const address of [
     `item/${items.requirement}`, `item/${items.epic}`, 'sections/payment', 'tree', 'table', 'board',
+    `item/${items.epic}/print`,
   ]) {
     await page.goto(path(address));
     for (const part of await page.locator('.top, .side, .tabs, .actions, button, main input').all()) {
       same([address, await part.isVisible()], [address, false]);
     }
     ok(await page.getByRole('heading', { level: 1 }).isVisible(), address);
+    // Without the column of the navigation.
+    ok((await page.locator('main').boundingBox()).width > 1000, address);
     const isCut = await page.evaluate(() => [...document.querySelectorAll('.board, .table-box')]
       .some(({ scrollHeight, clientHeight }) => scrollHeight > clientHeight + 1));
     same([address, isCut], [address, false]);
   }
   await page.goto(path('tree'));
   ok(await page.getByText('Card payment').isVisible());
+});
+
+stage.test('epic_is_printed_with_its_parts', { user: 'ben' }, async ({ page }) => {
+  await page.goto(path(`item/${items.epic}`));
+  await page.getByRole('link', { name: 'Print with its parts' }).click();
+  await arrive(page, /print$/);
+  const ids = await page.locator('article').evaluateAll((all) => all.map(({ id }) => id));
+  same(ids[0], items.epic);
+  // A requirement is printed below its story.
+  const story = ids.indexOf(items.story);
+  ok(story > 0 && ids.slice(story).includes(items.requirement), ids.join());
+  await page.emulateMedia({ media: 'print' });
+  for (const article of await page.locator('article').all()) {
+    same(await article.evaluate((element) => getComputedStyle(element).breakInside), 'avoid');
+  }
 });
 
 stage.test('changed_pages_are_accessible', { user: 'ben' }, async (window) => {

@@ -5,6 +5,7 @@ pub(crate) mod form;
 pub(crate) mod frame;
 mod history;
 mod links;
+mod print;
 mod task;
 mod version;
 
@@ -40,6 +41,7 @@ pub(super) fn routes() -> Router<Arc<WebConfig>> {
         .route("/p/{project}/item/{id}/raw", get(show_raw))
         .route("/p/{project}/item/{id}/links", get(links::show_links).post(links::change_links))
         .route("/p/{project}/item/{id}/history", get(history::show_history))
+        .route("/p/{project}/item/{id}/print", get(print::show_print))
         .route("/p/{project}/item/{id}/task", post(task::toggle_box))
         .merge(form::routes())
 }
