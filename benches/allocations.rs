@@ -68,6 +68,7 @@ fn call(tool: &str, arguments: &Value) -> ToolCall {
     ToolCall {
         progress_sink: Arc::new(NoProgress),
         caller: Arc::new(Caller::local("bench", Access::Write)),
+        client_name: None,
         correlation_id: "0123456789abcdef".to_owned(),
         name: tool.to_owned(),
         arguments: arguments.as_object().cloned().unwrap_or_default(),

@@ -155,6 +155,7 @@ impl TestProject {
             answer_format: AnswerFormat::Both,
             is_audited: false,
             progress_sink: Arc::new(NoProgress),
+            client_name: None,
             correlation_id: String::new(),
             name: tool.to_owned(),
             arguments: arguments.as_object().unwrap().clone(),

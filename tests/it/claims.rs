@@ -263,3 +263,52 @@ fn copied_project_has_no_claims_and_no_warnings() {
     assert!(text(&second.call("claim_item", renew.clone())).contains("US-001 is claimed by "));
     assert_eq!(first.data("claim_item", renew)["claim"], claimed["claim"]);
 }
+
+#[test]
+fn holder_has_the_name_of_the_client_program() {
+    let folder = project();
+    let mut first = server(folder.path());
+    let epic = create_epic(&mut first, "Epic");
+    let handshake = |name: &str| {
+        json!({
+            "protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": { "name": name, "version": "1" },
+        })
+    };
+    let modern = |name: &str| {
+        json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientInfo": { "name": name, "version": "1" },
+        })
+    };
+    let hostile = format!("a\u{1b}]0;x\u{7}\u{202e}\nb{}", "ж".repeat(1_000_000));
+    let encoded = "a\\u{1b}]0;x\\u{7}\\u{202e}\\nb";
+    let cut = format!("{encoded}{}", "ж".repeat((60 - encoded.len()) / 2));
+    for (number, (shake, meta, suffix)) in [
+        (None, None, String::new()),
+        (Some("claude-code"), None, " (claude-code)".to_owned()),
+        (Some(" \n"), None, String::new()),
+        (Some(&*hostile), None, format!(" ({cut})")),
+        (None, Some("codex"), " (codex)".to_owned()),
+        (None, Some(&*hostile), format!(" ({cut})")),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let id = create_story(&mut first, &epic, &format!("Story {number}"));
+        let mut client = server(folder.path());
+        if let Some(name) = shake {
+            client.request("initialize", handshake(name));
+        }
+        let mut params = json!({ "name": "claim_item", "arguments": { "id": id } });
+        if let Some(name) = meta {
+            params["_meta"] = modern(name);
+        }
+        let answer = client.request("tools/call", params);
+        assert!(text(&answer).starts_with("Claimed "), "{answer}");
+        let refused = first.call("claim_item", json!({ "id": id }));
+        let shown = text(&refused).split(" until ").next().unwrap();
+        assert_eq!(shown, format!("{id} is claimed by tester{suffix}"));
+    }
+}

@@ -119,6 +119,7 @@ async fn call_tool(
 ) -> Result<Value, String> {
     let call = ToolCall {
         caller: Arc::new(Caller::local("tester", Access::Write)),
+        client_name: None,
         correlation_id: "test".to_owned(),
         name: tool.to_owned(),
         arguments: arguments.as_object().unwrap().clone(),

@@ -144,6 +144,7 @@ impl Backlog {
             answer_format: AnswerFormat::Both,
             is_audited: false,
             progress_sink: Arc::new(NoProgress),
+            client_name: None,
             correlation_id: String::new(),
             name: tool.to_owned(),
             arguments: arguments.as_object().unwrap().clone(),

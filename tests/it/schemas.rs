@@ -25,6 +25,7 @@ fn tool_call(tool: &str, arguments: Map<String, Value>) -> ToolCall {
         answer_format: AnswerFormat::Both,
         is_audited: false,
         progress_sink: Arc::new(NoProgress),
+        client_name: None,
         correlation_id: String::new(),
         name: tool.to_owned(),
         arguments,

@@ -123,14 +123,14 @@ impl ServerHandler for McpServer {
         let format = self.answer_format(&context.meta, guarded.context.dialect);
         let format = format.map_err(|error| guarded.context.protocol_error("tools/call", error))?;
         let (name, arguments) = (request.name.into_owned(), request.arguments.unwrap_or_default());
-        let tool = name.clone();
+        let (tool, client) = (name.clone(), client_name(&context));
         let is_write = self.widest_lists().write_tools.contains(&name);
         let refused = self.0.project.check_write(is_write, &arguments);
         let mut outcome = if let Err(refused) = refused {
             Err(refused)
         } else {
             let call = run_with_progress(&context, |progress_sink| {
-                guarded.call_tool(name, arguments, key, format, progress_sink)
+                guarded.call_tool(client, name, arguments, key, format, progress_sink)
             });
             call.await
         };
@@ -431,6 +431,12 @@ async fn run_request<T>(
         None => Error::new(ErrorKind::Cancelled, "The request was cancelled."),
     };
     Err(convert::request_error(error, &guarded.context, method, uri))
+}
+
+/// The name in the request, or in the handshake of the connection.
+fn client_name(context: &Context) -> Option<String> {
+    let own = context.meta.client_info().map(|info| info.name);
+    own.or_else(|| context.peer.peer_info().map(|peer| peer.client_info.name.clone()))
 }
 
 /// Rejects every cursor: a list that is compiled in has one page.

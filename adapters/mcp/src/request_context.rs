@@ -133,6 +133,7 @@ pub(crate) struct GuardedService {
 impl GuardedService {
     pub(crate) async fn call_tool(
         &self,
+        client_name: Option<String>,
         name: String,
         arguments: Map<String, Value>,
         idempotency_key: Option<String>,
@@ -142,6 +143,7 @@ impl GuardedService {
         let (caller, correlation_id) = self.caller_and_id();
         let call = ToolCall {
             caller,
+            client_name,
             correlation_id,
             name,
             arguments,

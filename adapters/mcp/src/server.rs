@@ -175,7 +175,7 @@ impl McpServer {
         let result = match options {
             Ok((key, format)) => {
                 let progress_sink = Arc::new(NoProgress);
-                match guarded.call_tool(name, arguments, key, format, progress_sink).await {
+                match guarded.call_tool(None, name, arguments, key, format, progress_sink).await {
                     Ok(answer) => return direct_response(id, answer),
                     Err(error) => convert::tool_error(error, context, ProtocolEra::Legacy, &tool),
                 }

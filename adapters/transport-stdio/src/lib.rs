@@ -119,10 +119,10 @@ async fn client_closed() {
     std::future::pending::<()>().await;
 }
 
-/// Returns the client assumed before a handshake. Its revision is the first one with structured
-/// results, so that plain `tools/call` lines work.
+/// Returns the client assumed before a handshake, which has no name. Its revision is the first one
+/// with structured results, so that plain `tools/call` lines work.
 fn default_peer() -> InitializeRequestParams {
-    let client = Implementation::new("unknown", "0");
+    let client = Implementation::new("", "0");
     InitializeRequestParams::new(ClientCapabilities::default(), client)
         .with_protocol_version(ProtocolVersion::V_2025_03_26)
 }

@@ -88,6 +88,7 @@ impl PageSession {
         arguments.retain(|_, value| !value.is_null());
         let call = ToolCall {
             caller,
+            client_name: None,
             correlation_id: self.correlation_id.to_string(),
             name: name.to_owned(),
             arguments,

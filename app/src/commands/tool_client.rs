@@ -195,6 +195,7 @@ impl LocalConnection {
         };
         let call = ToolCall {
             caller: Arc::clone(&self.caller),
+            client_name: None,
             correlation_id: "command".to_owned(),
             name: tool.to_owned(),
             arguments,

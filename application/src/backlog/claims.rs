@@ -10,10 +10,11 @@ use reqlore_domain::bounded_types::{BoundedInt, BoundedString};
 use reqlore_domain::document::{Document, DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::claims::ClaimReach;
-use reqlore_domain::ports::service::ToolSpec;
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::answers::claims::ClaimView;
 use reqlore_domain::records::schema::{RecordSchema, StatusCategory};
+use reqlore_domain::search::truncate_text;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::encode_line;
 use schemars::JsonSchema;
@@ -28,6 +29,8 @@ use crate::tools::tool::{Tool, ToolRequest, write_tool};
 const DEFAULT_MINUTES: usize = 120;
 /// Letters of an ID.
 const ID_LETTERS: usize = 12;
+/// Shown of a client's name.
+const MAX_CLIENT_BYTES: usize = 60;
 
 /// The live claims of a project, by the keys of their stories.
 #[derive(Default)]
@@ -166,11 +169,21 @@ impl Tool for ClaimItem {
                 return Err(Error::new(ErrorKind::InvalidArgument, message).field("claim"));
             }
             (None, false) => {
-                let holder = request.call.caller.name.to_string();
-                ClaimAction::Claim { id: new_id(&request)?, holder, seconds }
+                let (id, holder) = (new_id(&request)?, holder(&request.call));
+                ClaimAction::Claim { id, holder, seconds }
             }
         };
         change_claim(&request, &arguments.id, action).await
+    }
+}
+
+/// The user, and the name of the client program if it gives one, such as `ann (claude-code)`.
+fn holder(call: &ToolCall) -> String {
+    let user = &call.caller.name;
+    let client = encode_line(call.client_name.as_deref().unwrap_or_default().trim());
+    match truncate_text(&client, MAX_CLIENT_BYTES) {
+        "" => user.to_string(),
+        client => format!("{user} ({client})"),
     }
 }
 

@@ -149,6 +149,7 @@ impl TestApplication {
         }
         let call = ToolCall {
             caller: self.caller(),
+            client_name: None,
             correlation_id: "test".to_owned(),
             name: tool.to_owned(),
             arguments: arguments.as_object().unwrap().clone(),

@@ -163,6 +163,7 @@ impl TestTeam {
     fn tool_call(caller: &Arc<Caller>, name: &str, arguments: &Value) -> ToolCall {
         ToolCall {
             caller: Arc::clone(caller),
+            client_name: None,
             correlation_id: "call-1".to_owned(),
             name: name.to_owned(),
             arguments: arguments.as_object().cloned().unwrap_or_default(),

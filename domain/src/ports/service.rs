@@ -82,6 +82,8 @@ pub type ToolSchemas = BTreeMap<&'static str, Map<String, Value>>;
 #[derive(Debug, Clone)]
 pub struct ToolCall {
     pub caller: Arc<Caller>,
+    /// The name that the client program gives itself, as untrusted text.
+    pub client_name: Option<String>,
     /// Identifies the call in logs and in the response to an internal error.
     pub correlation_id: String,
     /// The tool's name.

@@ -45,7 +45,7 @@ async fn call_from(name: &str, origin: RequestOrigin) -> (Result<Value, Value>, 
     let guarded = GuardedService { service: Arc::new(stub()), context };
     let (arguments, format) = (serde_json::Map::new(), AnswerFormat::Both);
     let outcome = match guarded
-        .call_tool(name.to_owned(), arguments, None, format, Arc::new(NoProgress))
+        .call_tool(None, name.to_owned(), arguments, None, format, Arc::new(NoProgress))
         .await
     {
         Ok(answer) => Ok(convert::tool_result(answer)),

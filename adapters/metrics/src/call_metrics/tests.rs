@@ -33,6 +33,7 @@ fn caller() -> Arc<Caller> {
 fn call(name: &str) -> ToolCall {
     ToolCall {
         caller: caller(),
+        client_name: None,
         correlation_id: "a_secret_id".to_owned(),
         name: name.to_owned(),
         arguments: Map::new(),

@@ -60,6 +60,7 @@ impl TestUsers {
         }
         let call = ToolCall {
             caller: Arc::new(Caller::local(user, Access::Write)),
+            client_name: None,
             correlation_id: "test".to_owned(),
             name: tool.to_owned(),
             arguments: arguments.as_object().unwrap().clone(),

@@ -43,6 +43,7 @@ impl Client {
         let caller = TestApplication::new().caller();
         let call = ToolCall {
             caller: Arc::new(Caller { token: self.token.clone(), ..Caller::clone(&caller) }),
+            client_name: None,
             correlation_id: "test".to_owned(),
             name: tool.to_owned(),
             arguments: arguments.as_object().unwrap().clone(),
