@@ -81,10 +81,9 @@ impl TextSearch<'_> {
         };
         let is_weak = task.is_some() && found.hits.iter().all(|hit| hit.is_uncertain);
         let pending_note = HitCounts::of_page(found, query).pending_note();
-        let path_weight = if task.is_some() { weights::PATH_WEIGHT } else { 1.0 };
         let [task_hits, path_hits] =
             [by_task, by_path].map(|found| found.map(|found| found.hits).unwrap_or_default());
-        let mut hits = add_scores(task_hits, path_hits, path_weight);
+        let mut hits = add_scores(task_hits, path_hits);
         hits.retain(|hit| !known.contains(&hit.reference));
         let words = [task, path_words].map(Option::unwrap_or_default).join(" ");
         let candidates = self.candidates(hits, task.unwrap_or_default(), &words).await?;
@@ -139,11 +138,10 @@ fn hit_label(hit: &SearchHit) -> DocumentLabel {
 }
 
 /// The hits of both searches with their added scores, each once, best first.
-fn add_scores(
-    task_hits: Vec<SearchHit>,
-    path_hits: Vec<SearchHit>,
-    path_weight: f32,
-) -> Vec<SearchHit> {
+fn add_scores(task_hits: Vec<SearchHit>, path_hits: Vec<SearchHit>) -> Vec<SearchHit> {
+    let best = |hits: &[SearchHit]| hits.iter().map(|hit| hit.score).fold(0.0, f32::max);
+    // The few words of one path have higher scores than the many of a task.
+    let path_weight = weights::PATH_WEIGHT * (best(&task_hits) / best(&path_hits)).min(1.0);
     let mut hits: Vec<SearchHit> = Vec::with_capacity(task_hits.len());
     let mut positions = HashMap::new();
     let weighted = task_hits.into_iter().map(|hit| (hit, 1.0));
@@ -158,4 +156,38 @@ fn add_scores(
     // Stable, so that hits of one score keep the order of the search.
     hits.sort_by(|a, b| b.score.total_cmp(&a.score));
     hits
+}
+
+#[cfg(test)]
+mod tests {
+    use reqlore_domain::document::{DocumentId, Version};
+
+    use super::*;
+
+    fn hits(scores: &[(&str, f32)]) -> Vec<SearchHit> {
+        let hits = scores.iter().map(|(reference, score)| SearchHit {
+            document: DocumentId::entity(*reference),
+            version: Version::UNREADABLE,
+            reference: (*reference).to_owned(),
+            kind: String::new(),
+            title: String::new(),
+            facets: Vec::new(),
+            score: *score,
+            is_uncertain: false,
+            snippet: String::new(),
+        });
+        hits.collect()
+    }
+
+    #[test]
+    fn best_hit_for_paths_has_a_share_of_the_best_for_the_task() {
+        let order = |task: &[_], paths: &[_]| {
+            let added = add_scores(hits(task), hits(paths));
+            added.into_iter().map(|hit| hit.reference).collect::<Vec<_>>()
+        };
+        let task = [("a", 0.2), ("b", 0.15), ("c", 0.05)];
+        assert_eq!(order(&task, &[("d", 1.0), ("b", 0.9)]), ["b", "a", "d", "c"]);
+        assert_eq!(order(&task, &[("d", 0.1)]), ["a", "b", "c", "d"]);
+        assert_eq!(order(&[], &[("d", 0.9), ("b", 0.1)]), ["d", "b"]);
+    }
 }

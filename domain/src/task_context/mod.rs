@@ -32,7 +32,8 @@ pub mod weights {
     pub const FOUND_TEXT_SHARE: usize = 25;
     /// Entries of a search without a convincing hit, as titles.
     pub const MAX_WEAK_ENTRIES: usize = 3;
-    /// The words of changed paths, in comparison with those of the task.
+    /// The words of changed paths, in comparison with those of the task. The best hit for paths
+    /// never has a larger share of the best hit for the task.
     pub const PATH_WEIGHT: f32 = 0.3;
 }
 
