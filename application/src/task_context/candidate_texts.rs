@@ -80,12 +80,14 @@ pub(crate) fn removed_error(id: &DocumentId) -> Error {
 pub(super) async fn read_texts(
     context: &ToolContext,
     project: &ProjectKey,
-    mut candidates: Vec<Candidate>,
+    candidates: Vec<Candidate>,
     max_bytes: usize,
 ) -> Vec<ContextEntry> {
     let documents = &*context.ports.documents;
     let (mut entries, mut bytes) = (Vec::with_capacity(candidates.len()), 0);
-    for chunk in candidates.chunks_mut(MAX_READ_DOCUMENTS) {
+    let mut candidates = candidates.into_iter();
+    while candidates.len() > 0 {
+        let mut chunk: Vec<_> = candidates.by_ref().take(MAX_READ_DOCUMENTS).collect();
         let mut ids = Vec::new();
         for candidate in chunk.iter_mut().filter(|_| bytes <= max_bytes) {
             if !candidate.take_known_text(max_bytes) && !ids.contains(&candidate.document) {
@@ -102,14 +104,14 @@ pub(super) async fn read_texts(
                 read.insert(id, found);
             }
         }
-        for candidate in chunk {
+        for mut candidate in chunk {
             match read.get(&candidate.document) {
                 Some(Ok(None)) => continue,
                 Some(Ok(Some(document))) => candidate.take_text(document, max_bytes),
                 Some(Err(_)) | None => {}
             }
             bytes += candidate.entry.text.len();
-            entries.push(candidate.entry.clone());
+            entries.push(candidate.entry);
         }
     }
     entries

@@ -53,7 +53,6 @@ type Step = Range<usize>;
 
 const NO_LIMIT: usize = usize::MAX;
 
-#[derive(Clone)]
 struct Budget {
     /// Of all candidates.
     entries: Vec<ShownEntry>,
@@ -107,17 +106,21 @@ impl Budget {
         entry_text(&one.entry, end, one.is_ended, &self.reasons).len()
     }
 
-    /// Shows the entries of a step with their texts if all of them fit within `limit` bytes.
+    /// Shows the entries of a step, which has no texts yet, with their texts if all of them fit
+    /// within `limit` bytes.
     fn add_whole(&mut self, step: Step, limit: usize) -> bool {
-        let mut trial = self.clone();
-        let rest = trial.add_lines(step.clone(), limit);
-        trial.add_texts(step.clone(), rest);
+        let before = (self.is_shown.clone(), self.free_bytes);
+        let rest = self.add_lines(step.clone(), limit);
+        self.add_texts(step.clone(), rest);
         let is_whole = step.clone().all(|position| {
-            trial.is_shown[position]
-                && trial.entries[position].end == trial.entries[position].entry.text.len()
+            let one = &self.entries[position];
+            self.is_shown[position] && one.end == one.entry.text.len()
         });
-        if is_whole {
-            *self = trial;
+        if !is_whole {
+            (self.is_shown, self.free_bytes) = before;
+            for one in &mut self.entries[step] {
+                one.end = 0;
+            }
         }
         is_whole
     }
