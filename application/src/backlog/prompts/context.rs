@@ -12,6 +12,7 @@ use reqlore_domain::error::{ErrorKind, Result};
 use reqlore_domain::records::answers::items::{ItemRecord, ItemRelationships, ItemSummary};
 use reqlore_domain::records::answers::links::LinkList;
 use reqlore_domain::records::schema::RecordSchema;
+use reqlore_domain::task_context::sentences::first_sentences;
 use serde::Serialize;
 
 use crate::backlog::item_lookup::{self, BacklogReader};
@@ -228,13 +229,16 @@ impl PromptContext {
 
     fn truncate_record(&mut self, record: &mut ItemRecord, max_chars: usize) {
         truncate_title(&mut record.title);
-        let Some((end, _)) = record.description.char_indices().nth(max_chars) else { return };
-        record.description.truncate(end);
-        let reference = &record.reference_id;
+        let text = &record.description;
+        let Some((end, _)) = text.char_indices().nth(max_chars) else { return };
+        let sentences = first_sentences(text, end).trim_end();
+        let shown = if sentences.is_empty() { &text[..end] } else { sentences };
         self.notes.push(format!(
-            "the description of {reference} is cut after {max_chars} characters; get_item returns \
-             all"
+            "the description of {} is cut after {} characters; get_item returns all",
+            record.reference_id,
+            shown.chars().count()
         ));
+        record.description = shown.to_owned();
     }
 
     fn truncate_list<T>(&mut self, name: &str, mut list: Vec<T>) -> Vec<T> {

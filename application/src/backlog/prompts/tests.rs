@@ -147,6 +147,20 @@ async fn prompt_with_a_missing_parent_has_a_note() {
     }
 }
 
+// Issue 38: 1
+#[tokio::test]
+async fn prompt_cuts_a_long_description_after_a_sentence() {
+    let testing = project().await;
+    let long = "Guests pay. ".repeat(400);
+    testing.write_item("US-001", format!("---\ntitle: Pay\nepic: EP-1\n---\n{long}")).await;
+    let arguments = json!({ "requirement": "REQ-001" });
+    let stored = stored(&text(&testing, "analyze_requirement_quality", arguments).await);
+    let shown = stored["user_story"]["description"].as_str().unwrap();
+    assert_eq!((shown.len(), shown.ends_with("Guests pay.")), (3_995, true));
+    let note = "the description of US-001 is cut after 3995 characters; get_item returns all";
+    assert_eq!(stored["notes"], json!([note]));
+}
+
 // S5: 8.2
 #[tokio::test]
 async fn prompt_over_the_size_limits_is_truncated_with_notes() {
