@@ -62,6 +62,20 @@ stage.test('heads_stay_while_a_board_or_table_scrolls',
     }
   });
 
+stage.test('page_opens_also_at_the_end_of_a_scroll', { user: 'ann' }, async ({ page }) => {
+  await page.goto(path('board'));
+  const card = page.locator('.card > a[id]').first();
+  const id = await card.getAttribute('id');
+  await card.evaluate((link) => {
+    navigation.addEventListener('navigate', () => {
+      queueMicrotask(() => document.querySelector('.board').dispatchEvent(new Event('scrollend')));
+    }, { once: true });
+    link.click();
+  });
+  await page.locator('.tabs').waitFor();
+  ok(page.url().endsWith(`/item/${id}`), page.url());
+});
+
 stage.test('board_keeps_its_scroll_position_after_a_visit', { user: 'ann' }, async ({ page }) => {
   await page.goto(path('board?kind=user_story'));
   const card = page.locator('.card > a').nth(20);

@@ -72,8 +72,10 @@ function setScroll(positions) {
   scrollParts().forEach((part, index) => part.scrollTo(...(positions[index] ?? [0, 0])));
 }
 
-// Browsers restore only the position of the whole page.
-main.addEventListener("scrollend", () => history.replaceState({ scrolls: scrollPositions() }, ""), true);
+// Browsers restore only the position of the whole page. A new state would end a navigation under way.
+main.addEventListener("scrollend", () => {
+  if (!globalThis.navigation?.transition) history.replaceState({ scrolls: scrollPositions() }, "");
+}, true);
 if (history.state?.scrolls) setScroll(history.state.scrolls);
 
 let running = Promise.resolve();
