@@ -283,15 +283,16 @@ fn holder_has_the_name_of_the_client_program() {
         })
     };
     let hostile = format!("a\u{1b}]0;x\u{7}\u{202e}\nb{}", "ж".repeat(1_000_000));
-    let encoded = "a\\u{1b}]0;x\\u{7}\\u{202e}\\nb";
-    let cut = format!("{encoded}{}", "ж".repeat((60 - encoded.len()) / 2));
+    let long = format!("{}) until never", "n".repeat(100));
+    let cut = "n".repeat(60);
     for (number, (shake, meta, suffix)) in [
         (None, None, String::new()),
         (Some("claude-code"), None, " (claude-code)".to_owned()),
         (Some(" \n"), None, String::new()),
-        (Some(&*hostile), None, format!(" ({cut})")),
+        (Some(&*hostile), None, " (a0xb)".to_owned()),
+        (Some(&*long), None, format!(" ({cut})")),
         (None, Some("codex"), " (codex)".to_owned()),
-        (None, Some(&*hostile), format!(" ({cut})")),
+        (None, Some(&*hostile), " (a0xb)".to_owned()),
     ]
     .into_iter()
     .enumerate()

@@ -14,7 +14,6 @@ use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::answers::claims::ClaimView;
 use reqlore_domain::records::schema::{RecordSchema, StatusCategory};
-use reqlore_domain::search::truncate_text;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::encode_line;
 use schemars::JsonSchema;
@@ -29,8 +28,8 @@ use crate::tools::tool::{Tool, ToolRequest, write_tool};
 const DEFAULT_MINUTES: usize = 120;
 /// Letters of an ID.
 const ID_LETTERS: usize = 12;
-/// Shown of a client's name.
-const MAX_CLIENT_BYTES: usize = 60;
+/// Maximum characters of a client's name in a holder.
+const MAX_CLIENT_CHARS: usize = 60;
 
 /// The live claims of a project, by the keys of their stories.
 #[derive(Default)]
@@ -180,8 +179,11 @@ impl Tool for ClaimItem {
 /// The user, and the name of the client program if it gives one, such as `ann (claude-code)`.
 fn holder(call: &ToolCall) -> String {
     let user = &call.caller.name;
-    let client = encode_line(call.client_name.as_deref().unwrap_or_default().trim());
-    match truncate_text(&client, MAX_CLIENT_BYTES) {
+    // Other characters could imitate the text around the name.
+    let is_plain = |c: &char| c.is_ascii_alphanumeric() || " ._/-".contains(*c);
+    let client = call.client_name.as_deref().unwrap_or_default();
+    let client: String = client.chars().filter(is_plain).take(MAX_CLIENT_CHARS).collect();
+    match client.trim() {
         "" => user.to_string(),
         client => format!("{user} ({client})"),
     }
