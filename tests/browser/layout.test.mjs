@@ -292,7 +292,7 @@ stage.test('print_has_no_navigation_and_all_text', { user: 'ann' }, async ({ pag
 
 stage.test('epic_is_printed_with_its_parts', { user: 'ben' }, async ({ page }) => {
   await page.goto(path(`item/${items.epic}`));
-  await page.getByRole('link', { name: 'Print with its parts' }).click();
+  await page.getByRole('link', { name: 'Print with children' }).click();
   await arrive(page, /print$/);
   const ids = await page.locator('article').evaluateAll((all) => all.map(({ id }) => id));
   same(ids[0], items.epic);

@@ -22,6 +22,8 @@ const PART_KINDS: [ItemKind; 3] =
     [ItemKind::UserStory, ItemKind::AcceptanceCriteria, ItemKind::Requirement];
 /// Maximum parts of each kind.
 const PART_LIMIT: usize = 500;
+/// Maximum length of all texts.
+const MAX_TEXT_BYTES: usize = 2 << 20;
 
 #[derive(Template)]
 #[template(path = "item_print.html")]
@@ -51,7 +53,10 @@ pub(super) async fn show_print(
         let arguments = json!({
             "kind": part_kind.name(),
             kind.name(): item.id(),
-            "show": ["title", "kind", "status", "parent", "description", "tags", "version"],
+            "show": [
+                "title", "kind", "status", "priority", "assignee_username", "parent",
+                "description", "tags", "version"
+            ],
             "limit": PART_LIMIT,
         });
         let list: ListPage = session.call_tool("list_items", arguments).await?;
@@ -65,10 +70,18 @@ pub(super) async fn show_print(
         kind: kind.name().to_owned(),
         title: item.title().to_owned(),
         status: item.status().map(str::to_owned),
+        priority: item.priority(),
+        assignee_username: item.assignee().map(str::to_owned),
         description: Some(item.text().to_owned()),
         ..ListedItem::default()
     }];
     add_parts(&mut items, &mut parts, item.id());
+    let mut free_bytes = MAX_TEXT_BYTES;
+    let fits = items.iter().take_while(|item| {
+        let text = item.description.as_deref().unwrap_or_default();
+        free_bytes.checked_sub(text.len()).inspect(|rest| free_bytes = *rest).is_some()
+    });
+    items.truncate(fits.count().max(1));
     let left_out = total.saturating_sub(items.len() - 1);
     render_texts(&session, &mut items);
     let title = format!("{} {}", item.id(), item.title());
@@ -98,13 +111,17 @@ fn render_texts(session: &PageSession, items: &mut [ListedItem]) {
         has_buttons: false,
         anchors: RefCell::default(),
     };
-    let mut top_level = 2;
-    for item in items {
+    let is_story = items[0].kind == ItemKind::UserStory.name();
+    for (index, item) in items.iter_mut().enumerate() {
+        // Below the heading of the part.
+        let top_level = match index {
+            0 => 2,
+            _ if is_story || item.kind == ItemKind::UserStory.name() => 3,
+            _ => 4,
+        };
         context.image_url = image_url(session, &item.reference_id);
         let text = item.description.take().unwrap_or_default();
         item.description = Some(render_markdown(&text, top_level, &context));
-        // Below the headings of parts.
-        top_level = 4;
     }
 }
 
@@ -130,6 +147,14 @@ mod tests {
                     let epic =
                         json!({ "reference_id": "EP-001", "title": "Pay", "description": "# Why" });
                     return Ok(json!({ "item": epic }));
+                }
+                ("get_item", None) if arguments["reference"] == "US-002" => {
+                    return Ok(json!({ "item": part("US-002", "user_story", "EP-001") }));
+                }
+                ("get_item", None) => {
+                    let decision = json!({ "kind": "decision", "id": "dec-1", "title": "D",
+                                           "text": "", "version": "00112233aabbccdd" });
+                    return Ok(json!({ "item": decision }));
                 }
                 ("list_items", Some("user_story")) if arguments["epic"] == "EP-001" => vec![
                     part("US-002", "user_story", "EP-001"),
@@ -173,8 +198,15 @@ mod tests {
             assert!(articles[1].contains(part), "{part} is missing in {}", articles[1]);
         }
         assert!(!articles[2].contains("<h3>") && articles[3].contains("<h3>"), "{}", page.body);
-        assert!(page.body.contains("598 more parts are left out."), "{}", page.body);
+        assert!(page.body.contains("598 more parts are not shown."), "{}", page.body);
         assert!(!page.body.contains("<i>") && !page.body.contains("style="), "{}", page.body);
         assert_eq!(client().get("/p/default/item/dec-1/print").await.status(), 404);
+    }
+
+    #[tokio::test]
+    async fn print_page_of_a_story_has_its_parts_below_it() {
+        let page = client().get("/p/default/item/US-002/print").await;
+        assert!(page.body.contains("<h2><bdi>&#60;i&#62;REQ-002"), "{}", page.body);
+        assert!(!page.body.contains("<h3"), "{}", page.body);
     }
 }
