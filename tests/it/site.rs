@@ -9,7 +9,12 @@ use crate::init::output;
 use crate::pictures::fill;
 
 fn run(root: &Path, folder: &str) -> (i32, String, String) {
-    output(reqlore().env("PATH", "/usr/bin:/bin").args(["site", folder]).current_dir(root))
+    output(
+        reqlore()
+            .env("PATH", "/usr/bin:/bin")
+            .args(["site", "--history", folder])
+            .current_dir(root),
+    )
 }
 
 #[track_caller]
@@ -75,6 +80,8 @@ fn site_links_lead_to_files_or_other_hosts() {
     for page in pages.iter().chain(&lists).chain(&["graph/REQ-001.html", "history/US-001.html"]) {
         assert!(files.contains_key(&root.join("out").join(page)), "{page}: {:?}", files.keys());
     }
+    let graph = &files[&root.join("out/graph/REQ-001.html")];
+    assert!(graph.contains("<svg") && graph.contains("../item/US-001.html"), "{graph}");
     let mut links = 0;
     for (path, html) in &files {
         if path.extension().is_none_or(|extension| extension != "html") {

@@ -108,6 +108,7 @@ pub(crate) struct PageFrame {
     /// The user's name; empty without a session and on pages of a static site.
     pub(crate) user: String,
     pub(crate) csrf_token: String,
+    pub(crate) has_history: bool,
     pub(crate) theme: ThemeChoice,
     /// The page's own path and query, to return to it after a form.
     pub(crate) address: String,
@@ -167,6 +168,7 @@ impl PageFrame {
             project_name: project_name(&session.config.folder_name, session.project.as_str()),
             user: if session.is_static() { String::new() } else { session.caller.name.to_string() },
             csrf_token: session.csrf_token.clone(),
+            has_history: session.has_history,
             address: session.address.clone(),
             refresh_token: session.refresh_token(),
             is_live: !session.is_form_answer && !session.is_static(),

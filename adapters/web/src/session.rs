@@ -40,6 +40,8 @@ pub(crate) struct PageSession {
     /// The value of the hidden field `csrf` of each form.
     pub(crate) csrf_token: String,
     pub(crate) theme: ThemeChoice,
+    /// False for a site without the histories of its items.
+    pub(crate) has_history: bool,
     pub(crate) config: Arc<WebConfig>,
     /// Empty before [`Self::with_schema`].
     pub(crate) schema: Arc<ProjectSchema>,
@@ -97,7 +99,7 @@ impl PageSession {
     ) -> Result<Self, PageError> {
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
         let address = format!("{}{}", config.base_path, path.trim_start_matches('/'));
-        if let Some(StaticCaller(caller)) = parts.extensions.get() {
+        if let Some(caller) = parts.extensions.get() {
             return Ok(Self::of_site(caller, &address, parts, config));
         }
         let Some(secret) = cookie(&parts.headers, &session_cookie_name(config, &parts.headers))
@@ -125,6 +127,7 @@ impl PageSession {
         Ok(Self {
             project: caller.project.clone(),
             caller,
+            has_history: true,
             query: FormFields::parse(parts.uri.query().unwrap_or_default().as_bytes()),
             is_audited: is_refresh(&parts.headers, secret, &address).into(),
             address,
@@ -141,7 +144,7 @@ impl PageSession {
 
     /// The session of a page that becomes a file.
     fn of_site(
-        caller: &Arc<Caller>,
+        StaticCaller { caller, has_history }: &StaticCaller,
         address: &str,
         parts: &Parts,
         config: &Arc<WebConfig>,
@@ -149,6 +152,7 @@ impl PageSession {
         Self {
             project: caller.project.clone(),
             caller: caller.clone(),
+            has_history: *has_history,
             query: FormFields::parse(parts.uri.query().unwrap_or_default().as_bytes()),
             address: address.to_owned(),
             is_form_answer: false,
@@ -338,7 +342,10 @@ fn is_refresh(headers: &HeaderMap, secret: &str, address: &str) -> bool {
 
 /// The caller of a request for a page of a site, instead of a session.
 #[derive(Debug, Clone)]
-pub(crate) struct StaticCaller(pub(crate) Arc<Caller>);
+pub(crate) struct StaticCaller {
+    pub(crate) caller: Arc<Caller>,
+    pub(crate) has_history: bool,
+}
 
 #[cfg(test)]
 mod tests {

@@ -46,11 +46,13 @@ pub struct SiteFile {
 }
 
 /// Renders all pages of the caller's project that are linked from its board, tree, table, sections,
-/// knowledge and docsets. Equal for equal content and history. The caller must have read access
+/// knowledge and docsets, and with `has_history` the history of each item. Equal for equal content
+/// and history. The caller must have read access
 /// only: other pages have forms. A page that fails holds its error.
 pub async fn render_site(
     service: Arc<dyn ApplicationService>,
     caller: Arc<Caller>,
+    has_history: bool,
 ) -> Result<Vec<SiteFile>> {
     let base = format!("/p/{}/", caller.project);
     let config = WebConfig {
@@ -64,7 +66,7 @@ pub async fn render_site(
     };
     let mut crawler = SiteCrawler {
         router: router(config),
-        caller: StaticCaller(caller),
+        caller: StaticCaller { caller, has_history },
         pages: BTreeMap::new(),
         order: Vec::new(),
         pending: FIRST_PAGES.iter().map(|page| format!("{base}{page}")).collect(),
@@ -183,7 +185,10 @@ impl SiteCrawler {
         let page = path.strip_prefix(&self.base)?;
         let is_name = |name: &str| !name.is_empty() && !name.contains('/');
         let is_known = match page.split_once('/') {
-            Some(("item", name)) => is_name(name.strip_suffix("/history").unwrap_or(name)),
+            Some(("item", name)) => match name.strip_suffix("/history") {
+                Some(name) => self.caller.has_history && is_name(name),
+                None => is_name(name),
+            },
             Some(("sections", name)) => is_name(name),
             Some(("files", _)) => true,
             Some(_) => false,

@@ -31,6 +31,9 @@ pub(crate) struct SiteOptions {
     /// Key of the project [default: that of the working directory]
     #[arg(long, value_name = "KEY")]
     project: Option<String>,
+    /// Also write the history of each item, with the names of its authors
+    #[arg(long)]
+    history: bool,
     /// Exit 0 even if files cannot be read; their pages show the error
     #[arg(long)]
     tolerant: bool,
@@ -57,7 +60,7 @@ pub(crate) fn run(config: &AppConfig, options: &SiteOptions) -> Result<u8> {
     let maintenance = is_audited.then(|| application.maintenance(None, config.keep_days));
     let runtime = composition::single_thread_runtime()?;
     let files = runtime.block_on(async {
-        let files = render_site(Arc::new(application), Arc::new(caller)).await;
+        let files = render_site(Arc::new(application), Arc::new(caller), options.history).await;
         if let Some(maintenance) = &maintenance {
             maintenance.finish().await;
         }

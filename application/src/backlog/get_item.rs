@@ -41,7 +41,7 @@ struct Arguments {
     /// Such as REQ-047, dec-1d2c8f, general:2.1 or general.
     reference: BoundedString<1_000>,
     show: Option<ShowKeys<ItemKeys>>,
-    // Not in the schema: the pages alone need the titles of the items above.
+    // Not in the schema: only web pages need the titles of the items above.
     #[schemars(skip)]
     parents: Option<bool>,
 }

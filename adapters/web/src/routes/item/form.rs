@@ -73,18 +73,12 @@ struct FormPage {
 impl FormPage {
     fn of_item(session: &PageSession, answer: &ItemDetails) -> Self {
         let item = &answer.item;
-        let mut fields = FormField::of_document(answer, &session.schema.records);
-        let parent_name = ContentKind::of_id(item.id()).parent_name();
-        let parent_field = fields.iter_mut().find(|field| field.name == parent_name);
-        if let (Some(field), Some(parent)) = (parent_field, answer.parents.last()) {
-            field.hint = parent.title.clone().into();
-        }
         Self {
             frame: item_frame(session, item),
             heading: format!("Edit {}", item.id()),
             id: item.id().to_owned(),
             kind: "",
-            fields,
+            fields: FormField::of_document(answer, &session.schema.records),
             version: item.version().to_owned(),
             preview: None,
             error: String::new(),
@@ -238,7 +232,13 @@ async fn show_edit(session: PageSession, Path((_, id)): Path<(String, String)>) 
     if is_part(&answer.item) {
         return Ok(Redirect::to(&item_url(&session, &id)).into_response());
     }
-    render(&FormPage::of_item(&session, &answer).with_next(&session, &session.query))
+    let mut page = FormPage::of_item(&session, &answer).with_next(&session, &session.query);
+    let parent_name = ContentKind::of_id(&id).parent_name();
+    let parent_field = page.fields.iter_mut().find(|field| field.name == parent_name);
+    if let (Some(field), Some(parent)) = (parent_field, answer.parents.last()) {
+        field.hint = parent.title.clone().into();
+    }
+    render(&page)
 }
 
 async fn save(

@@ -94,8 +94,12 @@ pub(super) async fn show_history(
         from = texts.find_map(|record| record.version.clone()).unwrap_or_default();
     }
     if let (false, Some(to)) = (from.is_empty(), session.query.filled("to").or(newest)) {
-        let old = read_version(&session, &id, &from).await?;
-        difference = Some(VersionDifference::new(old, read_version(&session, &id, to).await?));
+        let old = read_version(&session, &id, &from).await;
+        // The page of a site was not asked for this comparison.
+        if !session.is_static() || old.is_ok() {
+            let new = read_version(&session, &id, to).await?;
+            difference = Some(VersionDifference::new(old?, new));
+        }
     }
     // A deleted item has only its history.
     let header = match read_item(&session, &id).await.map_err(PageError::from) {
