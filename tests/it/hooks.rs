@@ -54,6 +54,9 @@ fn project_with(titles: &[&str]) -> tempfile::TempDir {
 #[test]
 fn hook_session_prints_the_state_of_the_project() {
     let root = project_with(&["Pay by card", "Pay later"]);
+    // Without a status.
+    let decision = json!({ "kind": "decision", "title": "Ask later" });
+    Server::start(root.path()).call("ixchel_create", decision);
     let text = session_text(root.path());
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!((lines[0], lines[lines.len() - 1]), ("```", "```"));
@@ -66,7 +69,7 @@ fn hook_session_prints_the_state_of_the_project() {
         "- US-002 Pay later",
         "- US-001 Pay by card",
         "Latest accepted decisions (1 of 1):",
-        "Totals: 1 epic, 2 user stories, 1 decision",
+        "Totals: 1 epic, 2 user stories, 2 decisions",
     ] {
         assert!(lines.contains(&line), "{line}: {text}");
     }

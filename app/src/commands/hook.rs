@@ -202,8 +202,7 @@ impl ProjectOverview {
     fn read(client: &ToolClient) -> Result<Self> {
         let mut overview = Self::default();
         for RecordKind { name, words, .. } in KINDS.iter() {
-            let total: u64 =
-                list(client, name, None, 1)?.by_status.values().filter_map(Value::as_u64).sum();
+            let total = list(client, name, None, 1)?.total;
             if total > 0 {
                 overview.counts.push(format!("{total} {}", words[usize::from(total != 1)]));
             }
