@@ -178,6 +178,7 @@ stage.test('half_written_form_asks_before_it_is_left',
     await arrive(page, /\/board$/);
     same(window.takeProblems(), []);
     await window.visit('/p/default/new?kind=epic');
+    await page.locator('main :focus').waitFor();
     await page.keyboard.type('Half');
     const asked = page.waitForEvent('dialog');
     page.getByRole('link', { name: 'Cancel' }).click().catch(() => {});
