@@ -10,7 +10,7 @@ use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::answers::claims::ClaimView;
-use reqlore_domain::records::answers::details::{ItemDetails, ItemView, OtherItem};
+use reqlore_domain::records::answers::details::{ItemDetails, ItemView, OtherItem, ParentItem};
 use reqlore_domain::records::answers::document_label::SECTION_REQUIREMENT;
 use reqlore_domain::records::answers::entry_line::{RULE, custom_text, priority_label, tag_list};
 use reqlore_domain::records::answers::items::ItemRecord;
@@ -108,7 +108,7 @@ impl Tool for GetItem {
                 let others = address.others.clone();
                 let mut details = item_details(backlog, meta, relations, others).await?;
                 if arguments.parents == Some(true) {
-                    details.parents = backlog.parents(meta).await?;
+                    details.parents = read_parents(backlog, meta).await?;
                 }
                 details
             }
@@ -146,6 +146,22 @@ async fn item_details(
         other_ids,
         left_out: None,
     })
+}
+
+/// The titles of the items above, outermost first. One that cannot be read has none.
+async fn read_parents(backlog: BacklogReader<'_>, meta: &DocumentMeta) -> Result<Vec<ParentItem>> {
+    let parent = item_lookup::item_meta(meta).and_then(|item| item.parent);
+    let mut parents = Vec::new();
+    for (reference, found) in backlog.parents(parent).await.into_iter().rev() {
+        let meta = match found {
+            Err(error) if !item_lookup::is_item_error(error.kind) => return Err(error),
+            found => found.ok(),
+        };
+        let item = meta.as_deref().and_then(item_lookup::item_meta);
+        let title = item.map(|item| item.title.clone()).unwrap_or_default();
+        parents.push(ParentItem { reference_id: reference.to_string(), title });
+    }
+    Ok(parents)
 }
 
 async fn other_details(

@@ -12,7 +12,6 @@ use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::BacklinkQuery;
 use reqlore_domain::ports::record_list::{RecordPage, RecordQuery, RecordSelection, UnreadFile};
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_domain::records::answers::details::ParentItem;
 use reqlore_domain::records::edit::LinkTarget;
 use reqlore_domain::records::parse::unknown_parent;
 use reqlore_domain::records::schema::RecordSchema;
@@ -114,19 +113,19 @@ impl<'a> BacklogReader<'a> {
         Ok(self.ports.documents.get(self.project, &ids).await?)
     }
 
-    /// The items above an item, outermost first. A missing one is the first.
-    pub(crate) async fn parents(self, meta: &DocumentMeta) -> Result<Vec<ParentItem>> {
+    /// The items above, from the parent on. The last one may be an error.
+    pub(crate) async fn parents(
+        self,
+        mut parent: Option<Reference>,
+    ) -> Vec<(Reference, Result<Arc<DocumentMeta>>)> {
         let mut parents = Vec::new();
-        let mut above = item_meta(meta).and_then(|item| item.parent);
         // Each one is of the kind above, so this ends.
-        while let Some(reference) = above {
-            let found = self.find_items(&[reference]).await?.pop();
-            let item = found.iter().flatten().find_map(|meta| item_meta(meta));
-            let title = item.map(|item| item.title.clone()).unwrap_or_default();
-            parents.insert(0, ParentItem { reference_id: reference.to_string(), title });
-            above = item.and_then(|item| item.parent);
+        while let Some(reference) = parent {
+            let found = self.find_item(reference).await;
+            parent = found.as_ref().ok().and_then(|meta| item_meta(meta)?.parent);
+            parents.push((reference, found));
         }
-        Ok(parents)
+        parents
     }
 
     /// The item's children of this kind, sorted like all lists.
@@ -254,6 +253,11 @@ impl FileWarnings {
         }
         listed
     }
+}
+
+/// True for an error that concerns one item alone.
+pub(crate) fn is_item_error(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::NotFound | ErrorKind::Refused | ErrorKind::Unreadable)
 }
 
 /// Time and user of a deletion, for errors.

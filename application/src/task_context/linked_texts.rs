@@ -200,12 +200,11 @@ impl Surroundings {
 /// The parent and its parent. A faulty one does not affect its child.
 async fn read_parents(
     backlog: BacklogReader<'_>,
-    mut parent: Option<Reference>,
+    parent: Option<Reference>,
 ) -> Vec<(DocumentLabel, Arc<DocumentMeta>)> {
     let mut parents = Vec::new();
-    while let Some(reference) = parent {
-        let Ok(meta) = backlog.find_item(reference).await else { break };
-        parent = item_meta(&meta).and_then(|item| item.parent);
+    for (reference, found) in backlog.parents(parent).await {
+        let Ok(meta) = found else { break };
         parents.push((DocumentLabel::from_meta(&meta, reference.to_string()), meta));
     }
     parents

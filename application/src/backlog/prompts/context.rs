@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::DocumentMeta;
-use reqlore_domain::error::{ErrorKind, Result};
+use reqlore_domain::error::Result;
 use reqlore_domain::records::answers::items::{ItemRecord, ItemRelationships, ItemSummary};
 use reqlore_domain::records::answers::links::LinkList;
 use reqlore_domain::records::schema::RecordSchema;
@@ -137,15 +137,18 @@ impl PromptContext {
     async fn add_parents(
         &mut self,
         backlog: BacklogReader<'_>,
-        child: Reference,
+        mut child: Reference,
         parent: Option<Reference>,
     ) -> Result<()> {
-        let (mut child, mut parent) = (child, parent);
-        while let Some(reference) = parent {
-            let (meta, mut record) = match find_record(backlog, &self.schema, reference).await {
-                Ok(parent) => parent,
+        for (reference, found) in backlog.parents(parent).await {
+            let record = match found {
+                Ok(meta) => item_view::read_record(backlog, &self.schema, &meta).await,
+                Err(error) => Err(error),
+            };
+            let mut record = match record {
+                Ok(record) => record,
                 // A faulty parent must not prevent the prompt for its child.
-                Err(error) if is_item_error(error.kind) => {
+                Err(error) if item_lookup::is_item_error(error.kind) => {
                     self.notes.push(format!("parent of {child}: {}", error.message));
                     return Ok(());
                 }
@@ -157,7 +160,6 @@ impl PromptContext {
                 _ => self.user_story = Some(record),
             }
             child = reference;
-            parent = item_lookup::item_meta(&meta).and_then(|item| item.parent);
         }
         if let Some(kind) = child.kind.parent() {
             self.notes.push(format!("{child} has no {}", kind.noun().to_lowercase()));
@@ -256,19 +258,4 @@ fn truncate_title(title: &mut String) {
         title.truncate(end);
         title.push('…');
     }
-}
-
-/// True for an error that concerns one item alone.
-fn is_item_error(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::NotFound | ErrorKind::Refused | ErrorKind::Unreadable)
-}
-
-async fn find_record(
-    backlog: BacklogReader<'_>,
-    schema: &RecordSchema,
-    reference: Reference,
-) -> Result<(Arc<DocumentMeta>, ItemRecord)> {
-    let meta = backlog.find_item(reference).await?;
-    let record = item_view::read_record(backlog, schema, &meta).await?;
-    Ok((meta, record))
 }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use askama::Template;
 use axum::extract::Path;
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::records::answers::details::ItemDetails;
 use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
 use serde_json::json;
 
@@ -15,6 +14,7 @@ use crate::markdown::{TextContext, render_markdown};
 use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::{PageError, PageResult};
 use crate::routes::files::image_url;
+use crate::routes::item::frame::read_item;
 use crate::session::PageSession;
 
 /// The kinds of parts, in their order on the page of the item above.
@@ -31,7 +31,7 @@ struct PrintPage {
     frame: PageFrame,
     /// The item, then its parts, each after the item above it. The texts are sanitized.
     items: Vec<ListedItem>,
-    /// Parts that the limit leaves out.
+    /// Parts that the limits leave out.
     left_out: usize,
 }
 
@@ -40,8 +40,7 @@ pub(super) async fn show_print(
     Path((_, id)): Path<(String, String)>,
 ) -> PageResult {
     let session = session.with_schema().await?;
-    let ItemDetails { item, .. } =
-        session.call_tool("get_item", json!({ "reference": id })).await?;
+    let item = read_item(&session, &id).await?.item;
     let Some(kind) = item.item_kind() else { return Err(PageError::NotFound) };
     let part_kinds = match kind {
         ItemKind::Epic => &PART_KINDS[..],
