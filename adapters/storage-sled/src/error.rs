@@ -33,7 +33,12 @@ pub(crate) fn from_sled(error: sled::Error) -> StoreError {
                 source: Some(error),
             }
         }
-        sled::Error::Io(error) => database_unavailable("the disk failed", Some(error)),
+        sled::Error::Io(error) => {
+            // sled repeats an error as the debug text of the first one.
+            let is_first = error.raw_os_error().is_some();
+            let error = if is_first { error } else { error.kind().into() };
+            database_unavailable("the disk failed; check it and restart the server", Some(error))
+        }
         // Its text has an offset in sled's notation.
         sled::Error::Corruption { .. } => damaged_structure("a part of its log"),
         other => damaged_structure(&other.to_string()),
