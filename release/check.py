@@ -6,18 +6,23 @@ Prints one line per artifact; exits with 1 at the first invalid one.
 """
 
 import hashlib
+import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from ask import served
 from bill import linked
+from image import PROCESSORS
+from wheel import check_wheel
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSION = os.environ["RELEASE_VERSION"]
@@ -36,6 +41,7 @@ def main(out: Path) -> None:
     files = sorted(path for path in out.iterdir() if path.name != "SHA256SUMS")
     sums(out, files)
     kinds = {".gz": archive, ".mcpb": bundle, ".tgz": package}
+    kinds |= {".whl": wheel, ".tar": image, ".rb": formula}
     for path in files:
         if check := kinds.get(path.suffix):
             check(path)
@@ -67,11 +73,12 @@ def archive(path: Path) -> None:
     content = {}
     with tarfile.open(path) as tar:
         for member in tar:
-            inside = member.isfile() and member.name.startswith(f"{stem}/")
+            inside = member.isdir() or (member.isfile() and member.name.startswith(f"{stem}/"))
             expect(inside, f"{path.name} contains {member.name}")
             plain = (member.mtime, member.uid, member.gid, member.uname) == (EPOCH, 0, 0, "")
             expect(plain, f"{path.name}: {member.name} has the user or time of packing")
-            content[member.name.removeprefix(f"{stem}/")] = tar.extractfile(member).read()
+            if member.isfile():
+                content[member.name.removeprefix(f"{stem}/")] = tar.extractfile(member).read()
         expect(tar.getmember(f"{stem}/reqlore").mode == 0o755, f"{path.name}: wrong mode")
     for name in PAPERS:
         same = content[name] == (ROOT / name).read_bytes()
@@ -81,16 +88,16 @@ def archive(path: Path) -> None:
         named = name.startswith("reqlore") or f"{name} {version}" in foreign
         expect(named, f"{path.name} lacks the license of {name}")
     if stem.endswith(HOST):
-        says = version_of(content["reqlore"])
+        with tempfile.TemporaryDirectory() as folder:
+            program = Path(folder, "reqlore")
+            program.write_bytes(content["reqlore"])
+            program.chmod(0o755)
+            says = version_of(program)
         expect(says == f"reqlore {VERSION}\n", f"{path.name} prints the version {says!r}")
 
 
-def version_of(program: bytes) -> str:
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "reqlore")
-        file.write_bytes(program)
-        file.chmod(0o755)
-        return subprocess.check_output([file, "--version"], text=True)
+def version_of(program: Path) -> str:
+    return subprocess.check_output([program, "--version"], text=True)
 
 
 def bundle(path: Path) -> None:
@@ -138,7 +145,7 @@ def package(path: Path) -> None:
         expect(place == entry["repository"]["url"], f"{path.name} has the repository {place}")
         if content["name"] != "reqlore":
             program = tar.extractfile("package/bin/reqlore").read()
-            expect(program in binaries(path.parent), f"{path.name} contains another binary")
+            expect(program in binaries(path.parent).values(), f"{path.name} contains another binary")
             tar.getmember("package/THIRD-PARTY-LICENSES")
             return
     given, wanted = content.get("mcpName"), entry["name"]
@@ -151,13 +158,89 @@ def package(path: Path) -> None:
     expect(not lacking, f"{path.name} and the other packages differ in {sorted(lacking)}")
 
 
-def binaries(out: Path) -> list[bytes]:
-    """Returns the binary of every archive."""
-    found = []
+def wheel(path: Path) -> None:
+    """Compares a wheel with its list of files, and installs and starts that of this machine."""
+    program = check_wheel(path)
+    expect(program in binaries(path.parent).values(), f"{path.name} contains another binary")
+    if program == binaries(path.parent).get(HOST):
+        with tempfile.TemporaryDirectory() as folder:
+            # pip refuses a wheel for another machine.
+            pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+            place = ["--no-index", "--no-deps", "--target", folder]
+            subprocess.run([*pip, *place, path], check=True)
+            says = version_of(Path(folder, "bin/reqlore"))
+            expect(says == f"reqlore {VERSION}\n", f"{path.name} prints the version {says!r}")
+
+
+def image(path: Path) -> None:
+    """Follows the index of an image to each binary, and starts that of this machine as its user."""
+    with tarfile.open(path) as tar:
+        files = {member.name: tar.extractfile(member) for member in tar if member.isfile()}
+        content = {name: file.read() for name, file in files.items() if file}
+
+    def blob(descriptor: dict[str, Any]) -> bytes:
+        algorithm, digest = descriptor["digest"].split(":")
+        text = content[f"blobs/{algorithm}/{digest}"]
+        same = (hashlib.sha256(text).hexdigest(), len(text)) == (digest, descriptor["size"])
+        expect(same, f"{path.name}: a blob differs from its descriptor {descriptor}")
+        return text
+
+    (outer,) = json.loads(content["index.json"])["manifests"]
+    for descriptor in json.loads(blob(outer))["manifests"]:
+        manifest = json.loads(blob(descriptor))
+        config = json.loads(blob(manifest["config"]))
+        (layer,) = manifest["layers"]
+        expect(config["architecture"] == descriptor["platform"]["architecture"], path.name)
+        server = json.loads(path.with_name("server.json").read_text())["name"]
+        label = config["config"]["Labels"]["io.modelcontextprotocol.server.name"]
+        expect(label == server, f"{path.name}: the label is {label}, not {server}")
+        with tempfile.TemporaryDirectory() as folder:
+            with tarfile.open(fileobj=io.BytesIO(blob(layer))) as tar:
+                tar.extractall(folder)
+            root = Path(folder)
+            program = (root / "usr/local/bin/reqlore").read_bytes()
+            (processor,) = [p for p, of in PROCESSORS.items() if of == config["architecture"]]
+            archived = binaries(path.parent)[f"{processor}-unknown-linux-musl"]
+            expect(program == archived, f"{path.name} contains another binary")
+            if os.geteuid() == 0 and HOST.startswith(f"{processor}-"):
+                os.chmod(folder, 0o755)
+                started_as_user(root, config["config"])
+
+
+def started_as_user(root: Path, config: dict[str, Any]) -> None:
+    """Writes to the data folder of an unpacked image as the user of its settings."""
+    command = ["chroot", f"--userspec={config['User']}", str(root), *config["Entrypoint"]]
+    settings = dict(setting.split("=", 1) for setting in config["Env"])
+    add = [*command, "user", "add", "ann", "--role", "administrator"]
+    # chroot is found by this process's PATH.
+    run = subprocess.run(add, env=os.environ | settings | {"PATH": os.environ["PATH"]}, check=False)
+    data = root / config["WorkingDir"].lstrip("/")
+    expect(run.returncode == 0, "the image's program failed as the image's user")
+    owners = {file.stat().st_uid for file in data.iterdir()}
+    expect(owners == {int(config["User"].split(":")[0])}, f"{owners} own the image's data")
+
+
+@cache
+def binaries(out: Path) -> dict[str, bytes]:
+    """Returns the binary of every archive by its target."""
+    found = {}
     for path in out.glob("*.tar.gz"):
+        stem = path.name.removesuffix(".tar.gz")
         with tarfile.open(path) as tar:
-            found.append(tar.extractfile(f"{path.name.removesuffix('.tar.gz')}/reqlore").read())
+            binary = tar.extractfile(f"{stem}/reqlore")
+            assert binary
+            found[stem.removeprefix(f"reqlore-{VERSION}-")] = binary.read()
     return found
+
+
+def formula(path: Path) -> None:
+    """Compares the hashes of a formula, and parses it where Ruby is installed."""
+    listed = re.findall(r'url ".+/(.+)"\n\s+sha256 "(.+)"', path.read_text())
+    expect(len(listed) == 4, f"{path.name} lists {listed}")
+    for name, digest in listed:
+        expect(digest == digest_of(path.with_name(name)), f"{path.name}: hash of {name}")
+    if shutil.which("ruby"):
+        subprocess.run(["ruby", "-wc", path], check=True, stdout=subprocess.DEVNULL)
 
 
 def registry_entry(out: Path) -> None:
@@ -175,7 +258,8 @@ def registry_entry(out: Path) -> None:
     bundles = set()
     for package in entry["packages"]:
         expect(package["transport"] == {"type": "stdio"}, f"server.json: {package}")
-        expect(package["version"] == VERSION, f"server.json: {package}")
+        tagged = package["registryType"] == "oci" and package["identifier"].endswith(f":{VERSION}")
+        expect(package.get("version", VERSION if tagged else "") == VERSION, f"server.json: {package}")
         if package["registryType"] == "mcpb":
             place, file = package["identifier"].rsplit("/", 1)
             expect(re.fullmatch(rf"https://.+/v{re.escape(VERSION)}", place), place)

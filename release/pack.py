@@ -2,19 +2,18 @@
 
 Usage: pack.py OUT TARGET=BINARY...   (see .ci/release for the environment)
 
-Writes one .tar.gz per binary, one .mcpb bundle per binary for a desktop system, and a server.json
-that lists them. The output does not depend on time, user or directory order.
+Writes one .tar.gz and one wheel per binary, one .mcpb bundle per binary for a desktop system, one
+container image of the static binaries, a formula for Homebrew, and a server.json that lists the
+packages. The output does not depend on time, user or directory order.
 """
 
 import gzip
 import hashlib
-import io
 import json
 import os
 import re
 import subprocess
 import sys
-import tarfile
 import tempfile
 import zipfile
 from pathlib import Path
@@ -23,7 +22,10 @@ from time import gmtime
 from typing import Any
 
 from ask import tools_of
+from formula import BLOCKS, formula
+from image import image, tar_of
 from licences import licences
+from wheel import wheel_files, wheel_name
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSION = os.environ["RELEASE_VERSION"]
@@ -52,24 +54,43 @@ def main(out: Path, binaries: dict[str, Path]) -> None:
     papers = {name: (ROOT / name).read_bytes() for name in PAPERS}
     papers[FOREIGN_LICENCES] = licences().encode()
     extras = papers | shell_completions()
-    bundles = []
-    for target, binary in binaries.items():
-        stem = f"reqlore-{VERSION}-{target}"
-        archive(out / f"{stem}.tar.gz", stem, {"reqlore": binary.read_bytes()} | extras)
-        if (system := system_of(target)) != "-":
+    all_licences = {name: papers[name] for name in (*OWN_LICENCES, FOREIGN_LICENCES)}
+    bundles, hashes, static = [], {}, {}
+    for target, path in binaries.items():
+        stem, binary = f"reqlore-{VERSION}-{target}", path.read_bytes()
+        _, _, system, tag = row_of(target)
+        archive(out / f"{stem}.tar.gz", stem, {"reqlore": binary} | extras)
+        hashes[target] = digest_of(out / f"{stem}.tar.gz")
+        wheel = wheel_files(binary, tag, VERSION, HOME, NAME, all_licences)
+        zipped(out / wheel_name(VERSION, tag), wheel)
+        if system != "-":
             bundles.append(out / f"{stem}.mcpb")
             content = {"manifest.json": as_json(manifest(about, tools, prompts, system))}
-            content |= {name: papers[name] for name in (*OWN_LICENCES, FOREIGN_LICENCES)}
-            bundle(bundles[-1], content | {"server/reqlore": binary.read_bytes()})
-    (out / "server.json").write_bytes(as_json(server(about, bundles)))
+            bundle(bundles[-1], content | all_licences | {"server/reqlore": binary})
+        if target.endswith("-musl"):
+            static[target.split("-")[0]] = binary
+    if static:
+        import certifi  # noqa: PLC0415, only needed here
+
+        authorities = Path(certifi.where()).read_bytes()
+        labels = {"org.opencontainers.image.source": HOME, "io.modelcontextprotocol.server.name": NAME}
+        packed = image(static, authorities, labels, VERSION, EPOCH)
+        (out / f"reqlore-{VERSION}-image.tar").write_bytes(packed)
+    if set(BLOCKS) <= set(hashes):
+        (out / "reqlore.rb").write_bytes(formula(HOME, VERSION, hashes))
+    (out / "server.json").write_bytes(as_json(server(about, bundles, len(static) == 2)))
 
 
-def system_of(target: str) -> str:
-    """Returns the desktop system of a target's bundle, or "-"."""
+def row_of(target: str) -> list[str]:
+    """Returns the columns of a target in release/targets."""
     for line in (ROOT / "release/targets").read_text().splitlines():
         if line.startswith(f"{target} "):
-            return line.split()[2]
+            return line.split()
     sys.exit(f"release/targets has no {target}")
+
+
+def digest_of(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def shell_completions() -> dict[str, bytes]:
@@ -87,13 +108,8 @@ def mode_of(name: str) -> int:
 
 
 def archive(path: Path, stem: str, content: dict[str, bytes]) -> None:
-    plain = io.BytesIO()
-    with tarfile.open(fileobj=plain, mode="w", format=tarfile.USTAR_FORMAT) as tar:
-        for name, text in sorted(content.items()):
-            member = tarfile.TarInfo(f"{stem}/{name}")
-            member.size, member.mtime, member.mode = len(text), EPOCH, mode_of(name)
-            tar.addfile(member, io.BytesIO(text))
-    path.write_bytes(gzip.compress(plain.getvalue(), mtime=EPOCH))
+    entries = {f"{stem}/{name}": (text, mode_of(name), 0) for name, text in content.items()}
+    path.write_bytes(gzip.compress(tar_of(entries, EPOCH), mtime=EPOCH))
 
 
 def manifest(
@@ -148,21 +164,22 @@ def bundle(path: Path, content: dict[str, bytes]) -> None:
             (staged / name).write_bytes(text)
             (staged / name).chmod(mode_of(name))
         subprocess.run(["node", BUNDLER, "pack", staged, packed], check=True, capture_output=True)
-        still(packed, path)
+        with zipfile.ZipFile(packed) as source:
+            zipped(path, {name: source.read(name) for name in source.namelist()})
 
 
-def still(packed: Path, path: Path) -> None:
-    """Rewrites a zip file with sorted entries and the time of the release."""
-    with zipfile.ZipFile(packed) as source, zipfile.ZipFile(path, "w") as target:
-        for entry in sorted(source.infolist(), key=lambda entry: entry.filename):
-            again = zipfile.ZipInfo(entry.filename, gmtime(EPOCH)[:6])
-            again.create_system = 3
-            again.external_attr = (S_IFREG | mode_of(entry.filename)) << 16
-            again.compress_type = zipfile.ZIP_DEFLATED
-            target.writestr(again, source.read(entry), compresslevel=9)
+def zipped(path: Path, content: dict[str, bytes]) -> None:
+    """Writes a zip file with sorted entries and the time of the release."""
+    with zipfile.ZipFile(path, "w") as target:
+        for name, text in sorted(content.items()):
+            entry = zipfile.ZipInfo(name, gmtime(EPOCH)[:6])
+            entry.create_system = 3
+            entry.external_attr = (S_IFREG | mode_of(name)) << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            target.writestr(entry, text, compresslevel=9)
 
 
-def server(about: dict[str, Any], bundles: list[Path]) -> dict[str, Any]:
+def server(about: dict[str, Any], bundles: list[Path], has_image: bool) -> dict[str, Any]:
     """Returns the entry for the registry of MCP servers; a client chooses one of the packages."""
     root = {
         "type": "named",
@@ -172,13 +189,14 @@ def server(about: dict[str, Any], bundles: list[Path]) -> dict[str, Any]:
     }
     packages: list[dict[str, Any]] = [
         {
-            "registryType": "npm",
+            "registryType": registry,
             "identifier": "reqlore",
             "version": VERSION,
-            "runtimeHint": "npx",
+            "runtimeHint": command,
             "transport": {"type": "stdio"},
             "packageArguments": [root],
         }
+        for registry, command in (("npm", "npx"), ("pypi", "uvx"))
     ]
     packages += [
         {
@@ -190,6 +208,8 @@ def server(about: dict[str, Any], bundles: list[Path]) -> dict[str, Any]:
         }
         for path in bundles
     ]
+    if has_image:
+        packages.append(container())
     return {
         "$schema": SERVER_SCHEMA,
         "name": NAME,
@@ -199,6 +219,39 @@ def server(about: dict[str, Any], bundles: list[Path]) -> dict[str, Any]:
         "websiteUrl": HOME,
         "repository": {"url": HOME, "source": "github"},
         "packages": packages,
+    }
+
+
+def container() -> dict[str, Any]:
+    """Returns the package of the image, which serves a mounted project over stdio."""
+    project = {
+        "description": "The project's folder",
+        "format": "filepath",
+        "isRequired": True,
+    }
+    mount = {
+        "type": "named",
+        "name": "--mount",
+        "value": "type=bind,src={project},dst=/project",
+        "variables": {"project": project},
+    }
+    user = {
+        "description": "The user and group that own the folder, as `id -u` and `id -g` print them",
+        "default": "1000:1000",
+    }
+    run_as = {"type": "named", "name": "--user", "value": "{user}", "variables": {"user": user}}
+    return {
+        "registryType": "oci",
+        # Its tag is the version, so the registry wants no other one.
+        "identifier": f"ghcr.io/{REPOSITORY.lower()}:{VERSION}",
+        "runtimeHint": "docker",
+        "transport": {"type": "stdio"},
+        "runtimeArguments": [mount, run_as],
+        "packageArguments": [
+            {"type": "positional", "value": "serve"},
+            {"type": "named", "name": "--storage", "value": "fs"},
+            {"type": "named", "name": "--root", "value": "/project"},
+        ],
     }
 
 
