@@ -119,7 +119,7 @@ fn doctor_starts_no_program_of_a_project() {
     for folder in ["project/reqlore", "project/bin/git", "project/node_modules/.bin/reqlore"] {
         machine.program(folder, &script);
     }
-    for name in ["bin/npx", "bin/node", "bin/env"] {
+    for name in ["bin/npx", "bin/uvx", "bin/node", "bin/env"] {
         machine.program(name, &script);
     }
     let program = machine.at("project/reqlore");
@@ -129,6 +129,8 @@ fn doctor_starts_no_program_of_a_project() {
         (r#"{"command":"./reqlore"}"#.to_owned(), "note"),
         (r#"{"command":"node","args":["evil.js"]}"#.to_owned(), "warning"),
         (r#"{"command":"npx","args":["-y","reqlore@1.2.3"]}"#.to_owned(), "note"),
+        (r#"{"command":"uvx","args":["reqlore@1.2.3"]}"#.to_owned(), "note"),
+        (r#"{"command":"uvx","args":["evil"]}"#.to_owned(), "warning"),
         (r#"{"command":"npx","args":["-y","evil"]}"#.to_owned(), "warning"),
         (r#"{"command":"npx","args":["reqlore"]}"#.to_owned(), "warning"),
         (r#"{"command":"env","args":["reqlore"]}"#.to_owned(), "warning"),

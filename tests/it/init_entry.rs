@@ -1,6 +1,7 @@
 //! The entries that `reqlore init` writes: program, settings, no token.
 
 use std::io::Write as _;
+use std::process::Command;
 
 use reqlore_client_config::{Client, ConfigScope};
 use serde_json::json;
@@ -94,7 +95,24 @@ fn init_entry_names_the_program_for_its_scope() {
 }
 
 #[test]
-fn init_keeps_the_package_of_a_shared_npx_entry() {
+fn init_started_by_uvx_writes_uvx() {
+    let place = Place::new();
+    let program = place.write("home/uv/archive-v0/x/bin/reqlore", std::fs::read(BINARY).unwrap());
+    std::fs::set_permissions(&program, std::fs::metadata(BINARY).unwrap().permissions()).unwrap();
+    for (variable, words) in [("UV", "uvx reqlore"), ("OTHER", "reqlore")] {
+        let mut command = Command::new(&program);
+        command.env("HOME", place.at("home")).env("PATH", place.at("bin")).env_remove("UV");
+        command.args(["init", "--client", "claude-code", "--yes"]).env(variable, "/usr/bin/uv");
+        let (code, _, errors) = output(command.current_dir(place.at("project")));
+        assert_eq!(code, 0, "{errors}");
+        let entry = entry(Client::ClaudeCode, ConfigScope::Project, &place).join(" ");
+        assert_eq!(entry, words);
+        place.ok(&["--remove"]);
+    }
+}
+
+#[test]
+fn init_keeps_the_package_of_a_shared_entry() {
     let cursor = r#"{"mcpServers":{"reqlore":{"command":"npx","args":["-y","reqlore@1.2"]}}}"#;
     let opencode = r#"{"mcp":{"reqlore":{"command":["npx","-y","reqlore@1.2"]}}}"#;
     for (client, file, text) in [

@@ -1,5 +1,6 @@
 //! Parses a client's entry for this server, in the format of any client.
 
+use std::ffi::OsStr;
 use std::path::Path;
 
 use clap::{Parser, Subcommand};
@@ -8,7 +9,10 @@ use serde_json::{Map, Value};
 use crate::client_environment::NAME;
 use crate::settings::{self, FILE_VARIABLE, SettingFlags};
 
-pub(super) const NPX: &str = "npx";
+/// Set by the launcher of the npm package.
+const LAUNCHER_VARIABLE: &str = "REQLORE_LAUNCHER";
+/// Set by uv for the programs that it starts.
+const UV_VARIABLE: &str = "UV";
 /// Beginnings of a variable in a value, before its name.
 const VARIABLE_PREFIXES: [&str; 3] = ["${env:", "{env:", "${"];
 /// Beginning of a variable whose value the client requests from its user.
@@ -16,6 +20,51 @@ const INPUT_PREFIX: &str = "${input:";
 const SETTING_PREFIXES: [&str; 2] = ["REQLORE_", "REQLIX_"];
 /// Flags that `doctor` replaces when it starts an entry, so that it changes no file of the user.
 const REPLACED_FLAGS: [&str; 5] = ["--root", "--storage", "--config", "--transport", "--log"];
+
+/// A program that downloads a package if needed and starts its program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PackageRunner {
+    Npx,
+    Uvx,
+}
+
+impl PackageRunner {
+    const ALL: [Self; 2] = [Self::Npx, Self::Uvx];
+
+    /// The runner that started this process.
+    pub(super) fn of_process() -> Option<Self> {
+        if std::env::var_os(LAUNCHER_VARIABLE).is_some_and(|name| name == Self::Npx.program()) {
+            return Some(Self::Npx);
+        }
+        let program = std::env::current_exe().ok()?;
+        let is_in_cache = program.iter().filter_map(OsStr::to_str).any(is_uv_archive);
+        (is_in_cache && std::env::var_os(UV_VARIABLE).is_some()).then_some(Self::Uvx)
+    }
+
+    pub(super) fn program(self) -> &'static str {
+        match self {
+            Self::Npx => "npx",
+            Self::Uvx => "uvx",
+        }
+    }
+
+    /// The arguments before the package.
+    pub(super) fn flags(self) -> &'static [&'static str] {
+        match self {
+            // Without it, npx asks before it installs and the client waits.
+            Self::Npx => &["-y"],
+            Self::Uvx => &[],
+        }
+    }
+
+    /// Installs the program permanently.
+    pub(super) fn install_command(self) -> &'static str {
+        match self {
+            Self::Npx => "npm install -g reqlore",
+            Self::Uvx => "uv tool install reqlore",
+        }
+    }
+}
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ClientEntry {
@@ -82,14 +131,11 @@ impl CommandEntry {
     }
 
     /// The package, possibly with a version, and its arguments in `npx -y reqlore@1.2 …`.
-    pub(super) fn npx_package(&self) -> Option<(&str, &[String])> {
-        match &*self.arguments {
-            // Without `-y`, npx asks before it installs and the client waits.
-            [yes, package, rest @ ..] if yes == "-y" && is_package(package) => {
-                (self.program == NPX).then_some((package, rest))
-            }
-            _ => None,
-        }
+    pub(super) fn package(&self) -> Option<(PackageRunner, &str, &[String])> {
+        let runner = PackageRunner::ALL.into_iter().find(|one| one.program() == self.program)?;
+        let (flags, words) = self.arguments.split_at_checked(runner.flags().len())?;
+        let (package, rest) = words.split_first()?;
+        (flags == runner.flags() && is_package(package)).then_some((runner, package, rest))
     }
 
     /// The arguments for Reqlore; `None` if the command does not name Reqlore.
@@ -97,7 +143,7 @@ impl CommandEntry {
         if Path::new(&self.program).file_stem()? == NAME {
             return Some(&self.arguments);
         }
-        self.npx_package().map(|(_, arguments)| arguments)
+        self.package().map(|(_, _, arguments)| arguments)
     }
 
     /// The variables that are not settings of this server.
@@ -173,7 +219,12 @@ fn flag_of_variable(name: &str) -> Option<&'static str> {
     setting.flag.filter(|flag| *flag != "--read-only")
 }
 
-/// True for the npm package of Reqlore, possibly with a version.
+/// True for the folder of uv's cache with the programs that uvx starts.
+fn is_uv_archive(folder: &str) -> bool {
+    folder.strip_prefix("archive-v").is_some_and(|version| version.parse::<u32>().is_ok())
+}
+
+/// True for the package of Reqlore, possibly with a version.
 pub(super) fn is_package(word: &str) -> bool {
     word.split('@').next() == Some(NAME)
 }

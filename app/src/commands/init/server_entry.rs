@@ -14,7 +14,7 @@ use reqlore_probe::{endpoint_url, is_loopback};
 use serde_json::Value;
 
 use crate::client_environment::{NAME, program_on_path};
-use crate::commands::client_entry::{CommandEntry, NPX, is_package};
+use crate::commands::client_entry::{CommandEntry, PackageRunner, is_package};
 use crate::commands::init::options::Options;
 use crate::commands::tool_client::TOKEN_VARIABLE;
 use crate::commands::untrusted_text::shell_word;
@@ -25,8 +25,6 @@ use crate::settings::{self, FILE, SettingFlags};
 use crate::storage_spec::StorageSpec;
 use crate::telemetry;
 
-/// Set by the launcher of the npm package.
-const LAUNCHER_VARIABLE: &str = "REQLORE_LAUNCHER";
 const MAX_VARIABLE_CHARS: usize = 64;
 /// A longer value in a query may be a secret.
 const MAX_QUERY_VALUE_CHARS: usize = 15;
@@ -36,7 +34,8 @@ const SECRET_NAMES: [&str; 6] = ["token", "key", "secret", "auth", "pass", "sig"
 #[derive(Debug)]
 pub(super) enum ServerEntry {
     Command {
-        is_npx: bool,
+        /// The runner of this process. Its program is in a cache, so clients use the runner as well.
+        runner: Option<PackageRunner>,
         arguments: Vec<String>,
         /// The same with relative paths inside the project.
         project_arguments: Vec<String>,
@@ -62,8 +61,7 @@ impl ServerEntry {
         }
         match (flags.transport.as_deref().unwrap_or("stdio"), options.url.as_deref()) {
             ("stdio", None) => Ok(Self::Command {
-                // A program that npx runs is in its cache, so clients have to use npx as well.
-                is_npx: env_variable(LAUNCHER_VARIABLE).as_deref() == Some(NPX),
+                runner: PackageRunner::of_process(),
                 arguments: setting_arguments(flags, environment, None)?,
                 project_arguments: setting_arguments(
                     flags,
@@ -100,26 +98,30 @@ impl ServerEntry {
         environment: &ClientEnvironment,
     ) -> (ServerSpec, Option<String>) {
         let is_shared = location.scope == ConfigScope::Project;
-        let (is_npx, settings) = match self {
+        let (runner, settings) = match self {
             Self::Url { url, token_variable } => {
                 let (url, token_variable) = (url.clone(), token_variable.clone());
                 return (ServerSpec::Url { url, token_variable }, None);
             }
-            Self::Command { is_npx, project_arguments, .. }
+            Self::Command { runner, project_arguments, .. }
                 if is_shared && location.starts_in_project =>
             {
-                (*is_npx, project_arguments)
+                (*runner, project_arguments)
             }
-            Self::Command { is_npx, arguments, .. } => (*is_npx, arguments),
+            Self::Command { runner, arguments, .. } => (*runner, arguments),
         };
         // A shared entry works for the whole team, so its program and package version stay.
         let old_command = match old_entry {
             Some(entry) if is_shared => CommandEntry::parse(entry).unwrap_or_default(),
             _ => CommandEntry::default(),
         };
-        let old_package = old_command.npx_package().map(|(package, _)| package);
-        let (program, mut arguments) = match old_package.or(is_npx.then_some(NAME)) {
-            Some(package) => (NPX.to_owned(), vec!["-y".to_owned(), package.to_owned()]),
+        let old_package = old_command.package().map(|(runner, package, _)| (runner, package));
+        let new_package = runner.map(|runner| (runner, NAME));
+        let (program, mut arguments) = match old_package.or(new_package) {
+            Some((runner, package)) => {
+                let words = runner.flags().iter().chain([&package]);
+                (runner.program().to_owned(), words.map(ToString::to_string).collect())
+            }
             None if old_command.program == NAME => (NAME.to_owned(), Vec::new()),
             None => (program_for(location.scope), Vec::new()),
         };
@@ -167,10 +169,13 @@ impl ServerEntry {
             }
         });
         match self {
-            Self::Command { is_npx: true, .. } => {
-                return Err("npx takes longer than a hook may; install the package with `npm \
-                            install -g reqlore`, then run `reqlore init --hooks session`"
-                    .into());
+            Self::Command { runner: Some(runner), .. } => {
+                let (program, install) = (runner.program(), runner.install_command());
+                return Err(format!(
+                    "{program} takes longer than a hook may; install the package with \
+                     `{install}`, then run `reqlore init --hooks session`"
+                )
+                .into());
             }
             Self::Command { arguments, .. } => words.extend(arguments.iter().cloned()),
             Self::Url { token_variable, .. } if token_variable != TOKEN_VARIABLE => {
