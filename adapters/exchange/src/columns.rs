@@ -1,13 +1,19 @@
 //! Guesses the field of a column by its heading, in English and German.
 
+use ::csv::StringRecord;
+use reqlore_domain::link_values::is_known_relation;
+use reqlore_domain::ports::exchange::ImportMapping;
+use reqlore_domain::records::answers::csv::unmark;
 use reqlore_domain::records::fields::IMPORTED_FROM;
 use reqlore_domain::records::kinds::find_kind;
 
+/// More columns are not a table of items.
+const MAX_COLUMNS: usize = 1_000;
 /// The columns of our own CSV files whose values follow from others.
-pub(crate) const DERIVED: [&str; 4] = ["done", "children", "updated_at", IMPORTED_FROM];
+const DERIVED: [&str; 4] = ["done", "children", "updated_at", IMPORTED_FROM];
 
 /// Headings by field, in lower case and without separators.
-const HEADINGS: [(&str, &[&str]); 14] = [
+const HEADINGS: [(&str, &[&str]); 16] = [
     (
         "id",
         &[
@@ -58,11 +64,34 @@ const HEADINGS: [(&str, &[&str]); 14] = [
         "tags",
         &["tag", "labels", "label", "schlagworte", "schlagwort", "schlagwörter", "stichworte"],
     ),
-    ("parent", &["parentid", "übergeordnet", "gehörtzu", "elternelement", "oberpunkt"]),
+    (
+        "parent",
+        &[
+            "parentid",
+            "parentkey",
+            "parentissue",
+            "übergeordnet",
+            "gehörtzu",
+            "elternelement",
+            "oberpunkt",
+        ],
+    ),
     ("epic", &["epos", "epicname", "epiclink"]),
     ("story", &["userstory", "anwendergeschichte"]),
     ("rank", &["rang", "reihenfolge"]),
-    ("depends_on", &["dependson", "abhängigvon", "hängtabvon", "setztvoraus", "dependencies"]),
+    (
+        "depends_on",
+        &[
+            "dependson",
+            "abhängigvon",
+            "hängtabvon",
+            "setztvoraus",
+            "dependencies",
+            "inwardissuelinkblocks",
+        ],
+    ),
+    ("blocks", &["blockiert", "outwardissuelinkblocks"]),
+    ("relates_to", &["relatesto", "outwardissuelinkrelates"]),
 ];
 
 /// German names of kinds.
@@ -79,7 +108,7 @@ fn normalize(text: &str) -> String {
 }
 
 /// The field of a heading: a built-in field, a custom field, a relation, or the heading itself.
-pub(crate) fn guess_field(heading: &str, custom_fields: &[(String, String)]) -> String {
+fn guess_field(heading: &str, custom_fields: &[(String, String)]) -> String {
     let word = normalize(heading);
     for (name, label) in custom_fields {
         if normalize(name) == word || normalize(label) == word {
@@ -92,6 +121,72 @@ pub(crate) fn guess_field(heading: &str, custom_fields: &[(String, String)]) -> 
         }
     }
     heading.trim().to_owned()
+}
+
+/// The heading and field of each column; the mapping gets the guessed ones.
+pub(crate) fn find_columns(
+    headings: &StringRecord,
+    sample: &[StringRecord],
+    mapping: &mut ImportMapping,
+) -> Result<Vec<(String, String)>, String> {
+    if headings.len() > MAX_COLUMNS {
+        return Err(format!(
+            ": row 1: it has {} columns; at most {MAX_COLUMNS} are allowed",
+            headings.len()
+        ));
+    }
+    let mut columns: Vec<(String, String)> = Vec::new();
+    for (index, heading) in headings.iter().enumerate() {
+        let heading = unmark(heading.trim());
+        let first_name =
+            if heading.is_empty() { format!("column {}", index + 1) } else { heading.to_owned() };
+        // Jira repeats a heading for each value of a list.
+        let names = (2..).map(|number| format!("{first_name} {number}"));
+        let mut names = std::iter::once(first_name.clone()).chain(names);
+        let is_new = |name: &String| columns.iter().all(|(other, _)| other != name);
+        let name = names.find(is_new).unwrap_or_default();
+        let field = match mapping.columns.get(&name) {
+            Some(field) => field.clone(),
+            None => guess_field(&first_name, &mapping.custom_fields),
+        };
+        columns.push((name, field));
+    }
+    let has =
+        |columns: &[(String, String)], field: &str| columns.iter().any(|(_, one)| one == field);
+    for (index, (heading, _)) in columns.clone().iter().enumerate() {
+        let is_given = mapping.columns.contains_key(heading);
+        let field = &columns[index].1;
+        let cells = sample.iter().filter_map(|row| row.get(index)).map(str::trim);
+        let mut filled = cells.filter(|cell| !cell.is_empty()).peekable();
+        // `Type` is a kind of item in many tools.
+        let guessed = match &**field {
+            _ if is_given => continue,
+            "type" if !has(&columns, "kind") && filled.peek().is_some() => {
+                if filled.all(|cell| kind_of(cell).is_some()) { "kind" } else { continue }
+            }
+            field if DERIVED.contains(&field) && heading == field => "",
+            // In Jira, `Parent` is an internal number.
+            "parent" if heading == "Parent" && headings.iter().any(|one| one == "Parent key") => {
+                heading.as_str()
+            }
+            "Anforderung" | "Requirement" | "requirement" if !has(&columns, "title") => "title",
+            field
+                if columns[..index].iter().any(|(_, other)| other == field && !is_list(field)) =>
+            {
+                heading.as_str()
+            }
+            _ => continue,
+        };
+        let guessed = guessed.to_owned();
+        columns[index].1 = guessed;
+    }
+    mapping.columns.extend(columns.iter().cloned());
+    Ok(columns)
+}
+
+/// True for a field that several columns may set.
+fn is_list(field: &str) -> bool {
+    matches!(field, "tag" | "tags" | "") || is_known_relation(field)
 }
 
 /// The kind that a word names; `None` if it names none.

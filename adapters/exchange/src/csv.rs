@@ -12,13 +12,11 @@ use reqlore_domain::records::answers::csv::{split_list, unmark, whole_items_csv}
 use reqlore_domain::records::answers::lists::ListedItem;
 use serde_json::json;
 
-use crate::columns::{DERIVED, guess_field, kind_of};
+use crate::columns::{find_columns, kind_of};
 use crate::names::{title_of, unique_id};
 
 pub(crate) struct Csv;
 
-/// More columns are not a table of items.
-const MAX_COLUMNS: usize = 200;
 /// The rows in which the meaning of a column is guessed.
 const SAMPLE_ROWS: usize = 50;
 
@@ -116,66 +114,6 @@ fn describe(error: &::csv::Error) -> String {
         }
         _ => format!(": row {row}: {error}"),
     }
-}
-
-/// The heading and field of each column; the mapping gets the guessed ones.
-fn find_columns(
-    headings: &StringRecord,
-    sample: &[StringRecord],
-    mapping: &mut ImportMapping,
-) -> Result<Vec<(String, String)>, String> {
-    if headings.len() > MAX_COLUMNS {
-        return Err(format!(
-            ": row 1: it has {} columns; at most {MAX_COLUMNS} are allowed",
-            headings.len()
-        ));
-    }
-    let mut columns: Vec<(String, String)> = Vec::new();
-    for (index, heading) in headings.iter().enumerate() {
-        let heading = unmark(heading.trim());
-        let name =
-            if heading.is_empty() { format!("column {}", index + 1) } else { heading.to_owned() };
-        if columns.iter().any(|(other, _)| *other == name) {
-            return Err(format!(": row 1: the column {name:?} is there twice; rename one"));
-        }
-        let field = match mapping.columns.get(&name) {
-            Some(field) => field.clone(),
-            None => guess_field(&name, &mapping.custom_fields),
-        };
-        columns.push((name, field));
-    }
-    let has =
-        |columns: &[(String, String)], field: &str| columns.iter().any(|(_, one)| one == field);
-    for (index, (heading, _)) in columns.clone().iter().enumerate() {
-        let is_given = mapping.columns.contains_key(heading);
-        let field = &columns[index].1;
-        let cells = sample.iter().filter_map(|row| row.get(index)).map(str::trim);
-        let mut filled = cells.filter(|cell| !cell.is_empty()).peekable();
-        // `Type` is a kind of item in many tools.
-        let guessed = match &**field {
-            _ if is_given => continue,
-            "type" if !has(&columns, "kind") && filled.peek().is_some() => {
-                if filled.all(|cell| kind_of(cell).is_some()) { "kind" } else { continue }
-            }
-            field if DERIVED.contains(&field) && heading == field => "",
-            "Anforderung" | "Requirement" | "requirement" if !has(&columns, "title") => "title",
-            field
-                if columns[..index].iter().any(|(_, other)| other == field && !is_list(field)) =>
-            {
-                heading.as_str()
-            }
-            _ => continue,
-        };
-        let guessed = guessed.to_owned();
-        columns[index].1 = guessed;
-    }
-    mapping.columns.extend(columns.iter().cloned());
-    Ok(columns)
-}
-
-/// True for a field that several columns may set.
-fn is_list(field: &str) -> bool {
-    matches!(field, "tag" | "tags" | "") || is_known_relation(field)
 }
 
 struct TableReader<'a> {
