@@ -196,6 +196,44 @@ fn openspec_folder_is_imported_and_exported_again() {
     assert_eq!(written, spec);
 }
 
+/// Imports a source twice, and then with another title of one item, which is an update.
+fn import_and_edit(root: &Path, path: &str, text: &str, title: &str) -> Value {
+    let command = format!("import {}", path.split('/').next().unwrap());
+    write(root, path, text);
+    let first = import(root, &command);
+    let count = first["created"].as_array().unwrap().len();
+    assert_eq!(counts(&first), [count, 0, 0, 0, 0], "{first}");
+    assert_eq!(counts(&import(root, &command)), [0, 0, count, 0, 0]);
+    write(root, path, text.replace(title, "Edited title"));
+    let edited = import(root, &command);
+    assert_eq!(counts(&edited), [0, 1, count - 1, 0, 0], "{edited}");
+    assert_eq!(edited["updated"][0]["title"], "Edited title");
+    assert_eq!(run_ok(root, "check"), "Nothing to fix.\n");
+    first
+}
+
+#[test]
+fn kiro_folder_is_imported_and_follows_edited_titles() {
+    let project = project();
+    let root = project.path();
+    let spec = "# Requirements Document\n\n## Requirements\n\n### Requirement 1: Password\n\n\
+        **User Story:** As a user, I want one.\n\n#### Acceptance Criteria\n\n\
+        1. WHEN it is wrong THEN it SHALL ask\n2. IF x THEN y\n";
+    write(root, ".kiro/specs/login/tasks.md", "- [ ] 1. Do it\n");
+    let report = import_and_edit(root, ".kiro/specs/login/requirements.md", spec, "Password");
+    assert_eq!(
+        (&report["format"], report["created"].as_array().unwrap().len()),
+        (&json!("kiro"), 4)
+    );
+    let all = records(root, "fs");
+    assert_eq!(record(&all, "login")["kind"], "epic");
+    let criteria = all.iter().filter(|one| one["kind"] == "acceptance_criteria");
+    let texts: Vec<&Value> = criteria.map(|one| &one["description"]).collect();
+    assert_eq!(texts, ["WHEN it is wrong THEN it SHALL ask", "IF x THEN y"]);
+    let (code, _, error) = output(reqlore().current_dir(root).args(["export", "kiro"]));
+    assert!(code != 0 && error.contains("kiro can only be imported"), "{error}");
+}
+
 #[test]
 fn hostile_source_is_refused_and_nothing_is_written() {
     let project = project();

@@ -3,16 +3,21 @@
 mod columns;
 mod csv;
 mod json;
+mod kiro;
 mod markdown;
 mod names;
 mod openspec;
 mod outline;
+mod spec_files;
+mod statements;
+#[cfg(test)]
+mod tests;
 
 use reqlore_domain::ports::exchange::ExchangeFormat;
 
 /// All formats. A format before another one recognizes a special form of its files.
-pub const FORMATS: [&dyn ExchangeFormat; 4] =
-    [&openspec::OpenSpec, &markdown::MarkdownDocument, &csv::Csv, &json::Json];
+pub const FORMATS: [&dyn ExchangeFormat; 5] =
+    [&openspec::OpenSpec, &kiro::Kiro, &markdown::MarkdownDocument, &csv::Csv, &json::Json];
 
 /// The format with this name.
 pub fn find_format(name: &str) -> Option<&'static dyn ExchangeFormat> {

@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use reqlore_domain::ports::exchange::{
     ExchangeFormat, ExportedFiles, ImportMapping, ImportedItem, ImportedItems, SourceFile,
     file_title,
@@ -13,6 +12,7 @@ use reqlore_domain::records::answers::lists::ListedItem;
 
 use crate::names::{title_of, unique_id};
 use crate::outline::{sections, whole_text};
+use crate::statements::{Statement, StatementForm, take_statements};
 
 pub(crate) struct MarkdownDocument;
 
@@ -50,12 +50,6 @@ struct DocumentReader<'a> {
     path: &'a str,
     used: HashMap<String, usize>,
     imported: &'a mut ImportedItems,
-}
-
-/// A statement of a section.
-struct Statement {
-    id: Option<String>,
-    text: String,
 }
 
 impl DocumentReader<'_> {
@@ -108,15 +102,16 @@ impl DocumentReader<'_> {
 
     /// Adds an item with the text of its section, and the statements of the text as requirements.
     fn push_with_statements(&mut self, mut item: ImportedItem, text: &str) -> Result<(), String> {
-        let (rest, statements) = statements(text);
+        let (rest, statements) = take_statements(text, |one| match one.form {
+            StatementForm::ListItem => true,
+            StatementForm::TableRow => false,
+            StatementForm::Paragraph => one.id.is_some(),
+        });
         item.text = rest;
         let parent = item.source.clone();
         self.imported.push(item)?;
-        for Statement { id, text } in statements {
-            let mut title = title_of(&text);
-            if title.is_empty() {
-                "Untitled".clone_into(&mut title);
-            }
+        for Statement { id, text, .. } in statements {
+            let title = title_of(&text);
             let name = id.clone().unwrap_or_else(|| title.clone());
             let source = format!("{}#{}", self.path, unique_id(&mut self.used, &name));
             let text = if text.trim() == title { String::new() } else { text };
@@ -133,80 +128,6 @@ impl DocumentReader<'_> {
             })?;
         }
         Ok(())
-    }
-}
-
-/// The text without its statements, and the statements: items of lists, and paragraphs with an ID.
-fn statements(text: &str) -> (String, Vec<Statement>) {
-    let (mut rest, mut found, mut last) = (String::new(), Vec::new(), 0);
-    let (mut depth, mut item) = (0_usize, None);
-    for (event, range) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
-        match event {
-            Event::Start(Tag::List(_)) => depth += 1,
-            Event::End(TagEnd::List(_)) => {
-                depth -= 1;
-                if depth == 0 {
-                    last = range.end;
-                }
-            }
-            Event::Start(Tag::BlockQuote(_)) => depth += 2,
-            Event::End(TagEnd::BlockQuote(_)) => depth = depth.saturating_sub(2),
-            Event::Start(Tag::Item) if depth == 1 => {
-                if item.is_none() || range.start >= last {
-                    rest.push_str(text.get(last..range.start).unwrap_or_default());
-                }
-                item = Some(());
-                found.push(statement(&list_item_text(&text[range.clone()])));
-                last = range.end;
-            }
-            Event::Start(Tag::Paragraph) if depth == 0 => {
-                let paragraph = statement(text[range.clone()].trim_end());
-                if paragraph.id.is_some() {
-                    rest.push_str(text.get(last..range.start).unwrap_or_default());
-                    found.push(paragraph);
-                    last = range.end;
-                }
-            }
-            _ => {}
-        }
-    }
-    rest.push_str(text.get(last..).unwrap_or_default());
-    (rest.trim_matches(['\n', ' ']).to_owned(), found)
-}
-
-/// The text of a list item without its marker and indentation.
-fn list_item_text(source: &str) -> String {
-    let marker = source.find(char::is_whitespace).unwrap_or(source.len());
-    let first = source[marker..].trim_start_matches([' ', '\t']);
-    let indent = source.len() - first.len();
-    let mut lines = Vec::new();
-    for (number, line) in source.trim_end().lines().enumerate() {
-        let blanks = line.len() - line.trim_start_matches(' ').len();
-        lines.push(if number == 0 {
-            first.lines().next().unwrap_or_default()
-        } else {
-            &line[blanks.min(indent)..]
-        });
-    }
-    lines.join("\n")
-}
-
-/// Splits `ID: text`, also with the ID in bold.
-fn statement(text: &str) -> Statement {
-    let plain = text.strip_prefix("**").unwrap_or(text);
-    let end = plain.find([':', '*', ' ', '\n']).unwrap_or(plain.len());
-    let (id, after) = plain.split_at(end);
-    let is_id = id.bytes().any(|byte| byte.is_ascii_digit())
-        && id.starts_with(|c: char| c.is_ascii_alphabetic())
-        && id.contains(['-', '_', '.'])
-        && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
-    let rest = after.strip_prefix(":**").or_else(|| after.strip_prefix("**:"));
-    let rest = rest.or_else(|| after.strip_prefix("**")).or_else(|| after.strip_prefix(':'));
-    match rest {
-        Some(rest) if is_id && !rest.trim().is_empty() => {
-            Statement { id: Some(id.to_owned()), text: rest.trim_start().to_owned() }
-        }
-        _ => Statement { id: None, text: text.to_owned() },
     }
 }
 

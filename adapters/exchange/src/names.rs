@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use reqlore_domain::ports::exchange::file_title;
+
 /// Makes an ID unique in its file: the second `login` is `login~2`.
 pub(crate) fn unique_id(used: &mut HashMap<String, usize>, id: &str) -> String {
     let count = used.entry(id.to_owned()).or_default();
@@ -34,4 +36,13 @@ pub(crate) fn slug(title: &str) -> String {
     }
     let slug = slug.trim_matches('-');
     if slug.is_empty() { "untitled".to_owned() } else { slug.to_owned() }
+}
+
+/// The folder of a file with this name; the name without its extension if no folder is known.
+pub(crate) fn folder_of<'p>(path: &'p str, name: &str) -> Option<&'p str> {
+    let folder = path.strip_suffix(name)?;
+    if folder.is_empty() {
+        return Some(file_title(path));
+    }
+    folder.strip_suffix('/')?.rsplit('/').next()
 }

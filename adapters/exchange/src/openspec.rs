@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
 use reqlore_domain::ports::exchange::{
-    ExchangeFormat, ExportedFiles, ImportMapping, ImportedItem, ImportedItems, SourceFile,
+    ExchangeFormat, ExportedFiles, ImportMapping, ImportedItems, SourceFile,
 };
 use reqlore_domain::records::answers::lists::ListedItem;
 
-use crate::markdown::is_markdown;
 use crate::names::{slug, unique_id};
-use crate::outline::{sections, whole_text};
+use crate::outline::Section;
+use crate::spec_files::{SpecReader, read_specs};
 
 pub(crate) struct OpenSpec;
 
@@ -27,23 +27,7 @@ impl ExchangeFormat for OpenSpec {
     }
 
     fn read(&self, files: Vec<SourceFile>, _: &mut ImportMapping) -> Result<ImportedItems, String> {
-        let mut imported = ImportedItems::default();
-        let mut others = 0;
-        for mut file in files {
-            let Some(capability) = capability_of(&file.path).map(str::to_owned) else {
-                others += usize::from(is_markdown(&file.path));
-                continue;
-            };
-            let text = file.read_text()?;
-            read_spec(&file.path, &capability, &text, &mut imported)
-                .map_err(|problem| format!("{}: {problem}", file.path))?;
-        }
-        if others > 0 {
-            imported.notes.push(format!(
-                "{others} other files are not taken: proposed changes, archives and designs"
-            ));
-        }
-        Ok(imported)
+        read_specs(files, "proposed changes, archives and designs", capability_of, read_section)
     }
 
     fn write(&self, records: Vec<ListedItem>) -> Option<ExportedFiles> {
@@ -62,63 +46,21 @@ fn capability_of(path: &str) -> Option<&str> {
     (!is_change && is_specs).then_some(capability)
 }
 
-fn read_spec(
-    path: &str,
-    capability: &str,
-    text: &str,
-    imported: &mut ImportedItems,
-) -> Result<(), String> {
-    let (before, found) = sections(text);
-    let source = format!("{path}#");
-    let mut epic_text = before.trim().to_owned();
-    let mut requirements = Vec::new();
-    let mut used = HashMap::new();
-    let mut index = 0;
-    while index < found.len() {
-        let heading = &found[index].heading;
-        if let (3, Some(title)) = (heading.level, heading.title.strip_prefix(REQUIREMENT)) {
-            let (body, next) = whole_text(text, &found, index);
-            let title = title.trim().to_owned();
-            requirements.push(ImportedItem {
-                source: format!("{path}#{}", unique_id(&mut used, &title)),
-                kind: "requirement".to_owned(),
-                parent: Some(source.clone()),
-                title,
-                text: body.trim_matches('\n').to_owned(),
-                ..ImportedItem::default()
-            });
-            index = next;
-            continue;
-        }
-        let body = found[index].text.trim();
-        let is_title = heading.level == 1 && index == 0;
-        let is_list = heading.title == "Requirements" && body.is_empty();
-        if !(is_list || is_title && body.is_empty()) {
-            // The purpose needs no heading: it is the text of the epic.
-            let line = if heading.title == "Purpose" || is_title {
-                String::new()
-            } else {
-                format!("{}\n\n", text[heading.start..heading.end].trim())
-            };
-            if !epic_text.is_empty() {
-                epic_text += "\n\n";
-            }
-            epic_text += &(line + body);
-        }
-        index += 1;
+fn read_section<'t>(
+    reader: &mut SpecReader<'_>,
+    section: &Section<'t>,
+    whole: &'t str,
+) -> Option<(&'t str, String)> {
+    let heading = &section.heading;
+    if let (3, Some(title)) = (heading.level, heading.title.strip_prefix(REQUIREMENT)) {
+        let title = title.trim();
+        let item = reader.add("requirement", 0, title, title);
+        whole.trim_matches('\n').clone_into(&mut item.text);
+        return None;
     }
-    imported.push(ImportedItem {
-        source,
-        kind: "epic".to_owned(),
-        id: None,
-        title: capability.to_owned(),
-        text: epic_text,
-        ..ImportedItem::default()
-    })?;
-    for requirement in requirements {
-        imported.push(requirement)?;
-    }
-    Ok(())
+    // The purpose needs no heading: it is the text of the epic.
+    let is_text = heading.level == 1 || heading.title == "Purpose";
+    Some((if is_text { "" } else { section.line }, section.text.to_owned()))
 }
 
 /// One capability for each epic, with the requirements of all its stories.

@@ -17,6 +17,8 @@ pub(crate) struct Heading {
 #[derive(Debug, Clone)]
 pub(crate) struct Section<'t> {
     pub(crate) heading: Heading,
+    /// The heading as written, with markers.
+    pub(crate) line: &'t str,
     /// The text up to the next heading of any level.
     pub(crate) text: &'t str,
 }
@@ -59,7 +61,9 @@ pub(crate) fn sections(text: &str) -> (&str, Vec<Section<'_>>) {
     let mut sections = Vec::with_capacity(found.len());
     for (index, heading) in found.iter().enumerate() {
         let end = found.get(index + 1).map_or(text.len(), |next| next.start);
-        sections.push(Section { heading: heading.clone(), text: &text[heading.end..end] });
+        let line = text[heading.start..heading.end].trim();
+        let text = &text[heading.end..end];
+        sections.push(Section { heading: heading.clone(), line, text });
     }
     (before, sections)
 }

@@ -62,7 +62,7 @@ pub(crate) fn run(config: &AppConfig, options: &ExportOptions) -> Result<u8> {
     drop(client);
     let count = records.len();
     let Some(files) = format.write(records) else {
-        let message = format!("FORMAT: {} can only be imported", format.name());
+        let message = format!("FORMAT: {} can only be imported; use json", format.name());
         return Err(CommandError::usage_error(message));
     };
     write_files(files, options.out.as_deref(), count)

@@ -37,8 +37,7 @@ pub(crate) struct ImportCommandOptions {
     /// A file, or a folder with the files of one format
     #[arg(value_name = "SOURCE")]
     source: PathBuf,
-    /// The format: openspec, markdown, csv or json [default: recognized]
-    #[arg(long, value_name = "FORMAT")]
+    #[arg(long, value_name = "FORMAT", help = from_help())]
     from: Option<String>,
     /// Show what would be created, updated and skipped
     #[arg(long)]
@@ -60,6 +59,10 @@ pub(crate) struct ImportCommandOptions {
     markdown: bool,
     #[command(flatten)]
     project: ProjectOptions,
+}
+
+fn from_help() -> String {
+    format!("The format: {} [default: recognized]", format_names().join(", "))
 }
 
 pub(crate) fn run(config: &AppConfig, options: &ImportCommandOptions) -> Result<u8> {

@@ -1,0 +1,59 @@
+//! Kiro: one specification a folder below `.kiro/specs`. Its numbered requirements have a user story
+//! and acceptance criteria.
+
+use reqlore_domain::ports::exchange::{
+    ExchangeFormat, ExportedFiles, ImportMapping, ImportedItems, SourceFile,
+};
+use reqlore_domain::records::answers::lists::ListedItem;
+
+use crate::names::{folder_of, title_of};
+use crate::outline::Section;
+use crate::spec_files::{SpecReader, read_specs, split_heading};
+
+pub(crate) struct Kiro;
+
+impl ExchangeFormat for Kiro {
+    fn name(&self) -> &'static str {
+        "kiro"
+    }
+
+    fn recognizes(&self, path: &str, beginning: &str) -> bool {
+        let is_kiro = path.split('/').any(|part| part == ".kiro");
+        spec_of(path).is_some() && (is_kiro || beginning.contains("**User Story:**"))
+    }
+
+    fn read(&self, files: Vec<SourceFile>, _: &mut ImportMapping) -> Result<ImportedItems, String> {
+        read_specs(files, "designs, tasks and steering", spec_of, read_section)
+    }
+
+    fn write(&self, _: Vec<ListedItem>) -> Option<ExportedFiles> {
+        None
+    }
+}
+
+/// The specification of a path such as `.kiro/specs/login/requirements.md`.
+fn spec_of(path: &str) -> Option<&str> {
+    folder_of(path, "requirements.md")
+}
+
+fn read_section<'t>(
+    reader: &mut SpecReader<'_>,
+    section: &Section<'t>,
+    whole: &'t str,
+) -> Option<(&'t str, String)> {
+    let heading = &section.heading;
+    let Some((id, title)) = split_heading(&heading.title).filter(|_| heading.level == 3) else {
+        let is_text = matches!(&*heading.title, "Requirements Document" | "Introduction");
+        return Some((if is_text { "" } else { section.line }, section.text.to_owned()));
+    };
+    let story = reader.add_story(id, title, whole);
+    if title.is_empty() {
+        // `**User Story:** As a user, I want …`
+        let text = story.text.strip_prefix("**").and_then(|text| text.split_once("**"));
+        story.title = title_of(text.map_or(&*story.text, |(_, text)| text));
+        if story.title.is_empty() {
+            id.clone_into(&mut story.title);
+        }
+    }
+    None
+}

@@ -1,0 +1,49 @@
+//! Reads sources in memory, and the complete items that follow from them.
+
+use std::io::Cursor;
+
+use reqlore_domain::ports::exchange::{
+    ExchangeFormat, ImportMapping, ImportedItem, ImportedItems, SourceFile,
+};
+
+use crate::FORMATS;
+
+mod kiro;
+
+fn try_read(format: &dyn ExchangeFormat, files: &[(&str, &str)]) -> Result<ImportedItems, String> {
+    let files = files.iter().map(|(path, text)| SourceFile {
+        path: (*path).to_owned(),
+        content: Box::new(Cursor::new(text.as_bytes().to_vec())),
+    });
+    format.read(files.collect(), &mut ImportMapping::default())
+}
+
+fn read(format: &dyn ExchangeFormat, files: &[(&str, &str)]) -> ImportedItems {
+    try_read(format, files).unwrap()
+}
+
+/// An item of the file `path` with a kind, an ID, the ID of its parent, a title and a text.
+fn item(path: &str, [kind, id, parent, title, text]: [&str; 5]) -> ImportedItem {
+    ImportedItem {
+        source: format!("{path}#{id}"),
+        kind: kind.to_owned(),
+        parent: (kind != "epic").then(|| format!("{path}#{parent}")),
+        title: title.to_owned(),
+        text: text.to_owned(),
+        ..ImportedItem::default()
+    }
+}
+
+/// The kind and ID of each item.
+fn outline(imported: &ImportedItems) -> Vec<String> {
+    let line = |item: &ImportedItem| {
+        let id = item.source.split_once('#').unwrap().1;
+        format!("{} {id}", item.kind)
+    };
+    imported.items.iter().map(line).collect()
+}
+
+/// The format that recognizes a file first.
+fn recognized(path: &str, text: &str) -> &'static str {
+    FORMATS.iter().find(|format| format.recognizes(path, text)).map_or("", |one| one.name())
+}
