@@ -235,6 +235,27 @@ fn kiro_folder_is_imported_and_follows_edited_titles() {
 }
 
 #[test]
+fn spec_kit_folder_is_imported_and_follows_edited_titles() {
+    let project = project();
+    let root = project.path();
+    let spec = "# Feature Specification: Login\n\n**Status**: Draft\n\n## User Scenarios\n\n\
+        ### User Story 1 - Password (Priority: P1)\n\nText.\n\n1. **Given** a\n\n\
+        ### User Story 2 - Session (Priority: P0)\n\n## Requirements\n\n\
+        - **FR-001**: System MUST ask\n- **SC-001**: 95 % succeed\n";
+    write(root, "specs/001-login/plan.md", "# Plan\n");
+    let report = import_and_edit(root, "specs/001-login/spec.md", spec, "Password");
+    // The story of the requirements is made.
+    assert_eq!((&report["format"], counts(&report)[0]), (&json!("spec-kit"), 7));
+    assert_eq!(report["unknown_values"], json!({ "priority": ["P0"] }));
+    let all = records(root, "fs");
+    assert_eq!(record(&all, "Edited title")["priority"], 1);
+    assert_eq!(record(&all, "Session")["extra"], json!({ "source_priority": "P0" }));
+    assert_eq!(record(&all, "95 % succeed")["type_name"], "Non-Functional");
+    let made = &record(&all, "System MUST ask")["parent"];
+    assert!(all.iter().any(|one| one["reference_id"] == *made && one["title"] == "Login"));
+}
+
+#[test]
 fn hostile_source_is_refused_and_nothing_is_written() {
     let project = project();
     let root = project.path();

@@ -9,6 +9,7 @@ mod names;
 mod openspec;
 mod outline;
 mod spec_files;
+mod spec_kit;
 mod statements;
 #[cfg(test)]
 mod tests;
@@ -16,8 +17,14 @@ mod tests;
 use reqlore_domain::ports::exchange::ExchangeFormat;
 
 /// All formats. A format before another one recognizes a special form of its files.
-pub const FORMATS: [&dyn ExchangeFormat; 5] =
-    [&openspec::OpenSpec, &kiro::Kiro, &markdown::MarkdownDocument, &csv::Csv, &json::Json];
+pub const FORMATS: [&dyn ExchangeFormat; 6] = [
+    &openspec::OpenSpec,
+    &kiro::Kiro,
+    &spec_kit::SpecKit,
+    &markdown::MarkdownDocument,
+    &csv::Csv,
+    &json::Json,
+];
 
 /// The format with this name.
 pub fn find_format(name: &str) -> Option<&'static dyn ExchangeFormat> {

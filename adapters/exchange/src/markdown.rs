@@ -10,7 +10,7 @@ use reqlore_domain::ports::exchange::{
 };
 use reqlore_domain::records::answers::lists::ListedItem;
 
-use crate::names::{title_of, unique_id};
+use crate::names::{split_title, title_of, unique_id};
 use crate::outline::{sections, whole_text};
 use crate::statements::{Statement, StatementForm, take_statements};
 
@@ -111,19 +111,15 @@ impl DocumentReader<'_> {
         let parent = item.source.clone();
         self.imported.push(item)?;
         for Statement { id, text, .. } in statements {
-            let title = title_of(&text);
-            let name = id.clone().unwrap_or_else(|| title.clone());
-            let source = format!("{}#{}", self.path, unique_id(&mut self.used, &name));
-            let text = if text.trim() == title { String::new() } else { text };
-            let kind = "requirement".to_owned();
-            let parent = Some(parent.clone());
+            let (title, text) = split_title(&text);
+            let name = id.as_ref().unwrap_or(&title);
             self.imported.push(ImportedItem {
-                source,
-                kind,
-                parent,
+                source: format!("{}#{}", self.path, unique_id(&mut self.used, name)),
+                kind: "requirement".to_owned(),
+                parent: Some(parent.clone()),
                 id,
+                text: text.to_owned(),
                 title,
-                text,
                 ..ImportedItem::default()
             })?;
         }

@@ -24,6 +24,13 @@ pub(crate) fn title_of(text: &str) -> String {
     }
 }
 
+/// The title of a text, and the text if the title is only a part of it.
+pub(crate) fn split_title(text: &str) -> (String, &str) {
+    let title = title_of(text);
+    let rest = if text.trim() == title { "" } else { text };
+    (title, rest)
+}
+
 /// A title as the name of a file.
 pub(crate) fn slug(title: &str) -> String {
     let mut slug = String::new();

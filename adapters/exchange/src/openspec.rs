@@ -59,7 +59,7 @@ fn read_section<'t>(
         return None;
     }
     // The purpose needs no heading: it is the text of the epic.
-    let is_text = heading.level == 1 || heading.title == "Purpose";
+    let is_text = section.is_title || heading.title == "Purpose";
     Some((if is_text { "" } else { section.line }, section.text.to_owned()))
 }
 

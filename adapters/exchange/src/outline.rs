@@ -17,6 +17,8 @@ pub(crate) struct Heading {
 #[derive(Debug, Clone)]
 pub(crate) struct Section<'t> {
     pub(crate) heading: Heading,
+    /// True for the first heading of level 1.
+    pub(crate) is_title: bool,
     /// The heading as written, with markers.
     pub(crate) line: &'t str,
     /// The text up to the next heading of any level.
@@ -58,12 +60,14 @@ fn heading_title(source: &str) -> String {
 pub(crate) fn sections(text: &str) -> (&str, Vec<Section<'_>>) {
     let found = headings(text);
     let before = &text[..found.first().map_or(text.len(), |heading| heading.start)];
+    let title = found.iter().position(|heading| heading.level == 1);
     let mut sections = Vec::with_capacity(found.len());
     for (index, heading) in found.iter().enumerate() {
         let end = found.get(index + 1).map_or(text.len(), |next| next.start);
         let line = text[heading.start..heading.end].trim();
         let text = &text[heading.end..end];
-        sections.push(Section { heading: heading.clone(), line, text });
+        let is_title = title == Some(index);
+        sections.push(Section { heading: heading.clone(), is_title, line, text });
     }
     (before, sections)
 }

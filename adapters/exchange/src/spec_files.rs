@@ -64,6 +64,9 @@ impl SpecReader<'_> {
             let (whole, next) = whole_text(text, &found, index);
             match read_section(self, section, whole) {
                 Some((heading, rest)) => {
+                    // Items took nothing from an empty section.
+                    let is_text = whole.trim().is_empty();
+                    let (heading, rest) = if is_text { ("", heading) } else { (heading, &*rest) };
                     keep(&mut kept, section.heading.level, heading, rest.trim());
                     index += 1;
                 }
@@ -74,6 +77,12 @@ impl SpecReader<'_> {
         let parts = kept.iter().flat_map(|(_, heading, rest)| [*heading, rest.as_str()]);
         let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
         self.items[0].text = parts.join("\n\n");
+    }
+
+    pub(crate) fn set_title(&mut self, title: &str) {
+        if !title.is_empty() {
+            title.clone_into(&mut self.items[0].title);
+        }
     }
 
     /// Adds an item below another one; the epic has the index 0. The ID is its own number in the
@@ -109,7 +118,7 @@ impl SpecReader<'_> {
     }
 }
 
-/// Keeps a section for the epic. A heading with nothing below it is removed.
+/// Keeps a section for the epic. A heading from which items took all is removed.
 fn keep<'t>(kept: &mut Vec<(usize, &'t str, String)>, level: usize, heading: &'t str, text: &str) {
     while kept.last().is_some_and(|(last, _, text)| *last >= level && text.is_empty()) {
         kept.pop();

@@ -9,6 +9,7 @@ use reqlore_domain::ports::exchange::{
 use crate::FORMATS;
 
 mod kiro;
+mod spec_kit;
 
 fn try_read(format: &dyn ExchangeFormat, files: &[(&str, &str)]) -> Result<ImportedItems, String> {
     let files = files.iter().map(|(path, text)| SourceFile {

@@ -59,7 +59,7 @@ fn hostile_and_translated_documents_keep_all_their_text() {
     assert_eq!(outline(&imported), expected);
     let titles: Vec<&str> = imported.items.iter().map(|item| &*item.title).collect();
     assert_eq!(titles, ["requirements", "股票", "", "", "A", "B", "Requirement 2"]);
-    assert_eq!(imported.items[0].text, "## 需求\n\n### 2026-01-02\n\nx");
+    assert_eq!(imported.items[0].text, "## 需求\n\n### 2026-01-02\n\nx\n\n### Two");
     assert_eq!(imported.items[1].text, "**用戶故事：** 作為");
     let empty = read(&Kiro, &[(PATH, "")]);
     assert_eq!(outline(&empty), ["epic "]);
