@@ -256,6 +256,42 @@ fn spec_kit_folder_is_imported_and_follows_edited_titles() {
 }
 
 #[test]
+fn github_issues_are_imported_and_follow_edited_titles() {
+    let project = project();
+    let root = project.path();
+    let issues = json!([
+        { "number": 7, "title": "Log in", "body": "As a user\r\n- [ ] task", "state": "OPEN",
+          "labels": [{ "name": "good first issue" }, { "name": "a,b" }], "id": "I_1",
+          "assignees": [{ "login": "ann" }, { "login": "bob" }], "url": "https://x/7",
+          "milestone": { "number": 2, "title": "v1", "description": "First.", "dueOn": null } },
+        { "number": 8, "title": "Log out", "state": "CLOSED", "labels": [], "assignees": [] },
+    ]);
+    let report = import_and_edit(root, "issues.json", &issues.to_string(), "Log in");
+    // The epic of the issue without a milestone is made.
+    assert_eq!((&report["format"], counts(&report)[0]), (&json!("github"), 4));
+    assert_eq!(report["unknown_values"], json!({ "status": ["CLOSED", "OPEN"] }));
+    let all = records(root, "fs");
+    let issue = record(&all, "Edited title");
+    assert_eq!(issue["description"], "As a user\n- [ ] task");
+    assert_eq!(issue["tags"], json!(["good first issue", "a,b"]));
+    assert_eq!(
+        (&issue["assignee_username"], &issue["kind"]),
+        (&json!("ann"), &json!("user_story"))
+    );
+    let extra = json!({
+        "other_assignees": "bob", "source_id": "I_1", "source_status": "OPEN", "url": "https://x/7",
+    });
+    assert_eq!(issue["extra"], extra);
+    assert_eq!(record(&all, "v1")["reference_id"], issue["parent"]);
+    assert_eq!(record(&all, "v1")["description"], "First.");
+    assert_eq!(record(&all, "issues")["reference_id"], record(&all, "Log out")["parent"]);
+    write(root, "map.toml", "[values.status]\nOPEN = \"Draft\"\nCLOSED = \"Done\"\n");
+    let mapped = import(root, "import issues.json --map map.toml --update");
+    assert_eq!(counts(&mapped), [0, 2, 2, 0, 0], "{mapped}");
+    assert_eq!(record(&records(root, "fs"), "Log out")["status"], "Done");
+}
+
+#[test]
 fn hostile_source_is_refused_and_nothing_is_written() {
     let project = project();
     let root = project.path();

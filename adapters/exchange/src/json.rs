@@ -33,20 +33,22 @@ fn read_record<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ListedItem,
     serde_json::from_value(record.into()).map_err(D::Error::custom)
 }
 
+pub(crate) fn is_json(path: &str) -> bool {
+    path.to_ascii_lowercase().ends_with(".json")
+}
+
 impl ExchangeFormat for Json {
     fn name(&self) -> &'static str {
         "json"
     }
 
     fn recognizes(&self, path: &str, beginning: &str) -> bool {
-        let text = beginning.trim_start();
-        path.to_ascii_lowercase().ends_with(".json") && text.starts_with('{')
+        is_json(path) && beginning.trim_start().starts_with('{')
     }
 
     fn read(&self, files: Vec<SourceFile>, _: &mut ImportMapping) -> Result<ImportedItems, String> {
         let mut imported = ImportedItems::default();
-        let is_json = |file: &SourceFile| file.path.to_ascii_lowercase().ends_with(".json");
-        for SourceFile { path, content } in files.into_iter().filter(is_json) {
+        for SourceFile { path, content } in files.into_iter().filter(|file| is_json(&file.path)) {
             let parsed: ItemFile = serde_json::from_reader(content)
                 .map_err(|error| format!("{path}: {error}; write it with `reqlore export json`"))?;
             if !matches!(&*parsed.format, "" | FORMAT) {

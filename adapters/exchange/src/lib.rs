@@ -2,6 +2,7 @@
 
 mod columns;
 mod csv;
+mod github;
 mod json;
 mod kiro;
 mod markdown;
@@ -17,12 +18,13 @@ mod tests;
 use reqlore_domain::ports::exchange::ExchangeFormat;
 
 /// All formats. A format before another one recognizes a special form of its files.
-pub const FORMATS: [&dyn ExchangeFormat; 6] = [
+pub const FORMATS: [&dyn ExchangeFormat; 7] = [
     &openspec::OpenSpec,
     &kiro::Kiro,
     &spec_kit::SpecKit,
     &markdown::MarkdownDocument,
     &csv::Csv,
+    &github::GitHub,
     &json::Json,
 ];
 

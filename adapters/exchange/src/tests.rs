@@ -8,6 +8,7 @@ use reqlore_domain::ports::exchange::{
 
 use crate::FORMATS;
 
+mod github;
 mod kiro;
 mod spec_kit;
 

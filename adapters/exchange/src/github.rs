@@ -1,0 +1,105 @@
+//! GitHub issues, as `gh issue list --json` writes them: milestones are epics, issues stories.
+
+use std::collections::{BTreeMap, HashSet};
+
+use reqlore_domain::ports::exchange::{
+    ExchangeFormat, ExportedFiles, ImportMapping, ImportedItem, ImportedItems, SourceFile,
+};
+use reqlore_domain::records::answers::lists::ListedItem;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::json::is_json;
+
+pub(crate) struct GitHub;
+
+/// An issue or a milestone.
+#[derive(Deserialize)]
+struct Entry {
+    number: u64,
+    title: String,
+    milestone: Option<Box<Self>>,
+    #[serde(flatten)]
+    fields: BTreeMap<String, Value>,
+}
+
+impl ExchangeFormat for GitHub {
+    fn name(&self) -> &'static str {
+        "github"
+    }
+
+    fn recognizes(&self, path: &str, beginning: &str) -> bool {
+        let has = |key: &str| beginning.contains(key);
+        let is_list = beginning.trim_start_matches('\u{feff}').trim_start().starts_with('[');
+        let is_issue = has("\"number\"") && has("\"title\"") && !has("\"reference_id\"");
+        is_json(path) && is_list && is_issue
+    }
+
+    fn read(&self, files: Vec<SourceFile>, _: &mut ImportMapping) -> Result<ImportedItems, String> {
+        let note = "of labels and users only the names are taken, and the URL of other objects";
+        let mut imported = ImportedItems { items: Vec::new(), notes: vec![note.to_owned()] };
+        for mut file in files.into_iter().filter(|file| is_json(&file.path)) {
+            let (text, path) = (file.read_text()?, &file.path);
+            let issues: Vec<Entry> = serde_json::from_str(&text).map_err(|error| {
+                format!("{path}: {error}; write it with `gh issue list --json number,title,body`")
+            })?;
+            let mut made = HashSet::new();
+            for mut issue in issues {
+                let milestone = issue.milestone.take();
+                let source = format!("{path}#{}", issue.number);
+                let mut story = item_of("user_story", source, issue);
+                if let Some(milestone) = milestone {
+                    let source = format!("{path}#milestone {}", milestone.number);
+                    story.parent = Some(source.clone());
+                    if made.insert(source.clone()) {
+                        imported.push(item_of("epic", source, *milestone))?;
+                    }
+                }
+                imported.push(story)?;
+            }
+        }
+        Ok(imported)
+    }
+
+    fn write(&self, _: Vec<ListedItem>) -> Option<ExportedFiles> {
+        None
+    }
+}
+
+fn item_of(kind: &str, source: String, entry: Entry) -> ImportedItem {
+    let (kind, title) = (kind.to_owned(), entry.title);
+    let mut item = ImportedItem { source, kind, title, ..ImportedItem::default() };
+    for (name, value) in entry.fields {
+        let name = match &*name {
+            "state" => "status",
+            "labels" => "tags",
+            name => name,
+        };
+        match (name, name_of(value)) {
+            ("body" | "description", value) => {
+                value.as_str().unwrap_or_default().clone_into(&mut item.text);
+            }
+            ("assignees", Value::Array(mut logins)) => {
+                let first = if logins.is_empty() { json!("") } else { logins.remove(0) };
+                item.values.insert("assignee".to_owned(), first);
+                item.values.insert("other_assignees".to_owned(), json!(logins));
+            }
+            (name, value) => _ = item.values.insert(name.to_owned(), value),
+        }
+    }
+    item
+}
+
+/// A value as text: an object by its name.
+fn name_of(value: Value) -> Value {
+    match value {
+        Value::Null => json!(""),
+        Value::Array(values) => values.into_iter().map(name_of).collect(),
+        Value::Object(fields) => {
+            let names = ["login", "name", "title", "url"];
+            let name = names.iter().find_map(|name| fields.get(*name)).cloned();
+            name.unwrap_or_else(|| json!(Value::Object(fields).to_string()))
+        }
+        value => value,
+    }
+}
