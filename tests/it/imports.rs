@@ -169,7 +169,7 @@ fn jira_export_keeps_labels_parents_and_links() {
     assert_eq!(story["tags"], json!(["web", "login"]));
     assert_eq!(story["links"]["blocks"], json!([record(&all, "Without")["reference_id"]]));
     assert_eq!(
-        (&story["extra"]["Comment"], &story["extra"]["Comment 2"]),
+        (&story["extra"]["comment"], &story["extra"]["comment_2"]),
         (&json!("First"), &json!("Second"))
     );
     assert!(story["extra"]["source_status"] == "To Do", "{story}");

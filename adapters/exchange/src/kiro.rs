@@ -1,5 +1,5 @@
-//! Kiro: one specification a folder below `.kiro/specs`. Its numbered requirements have a user story
-//! and acceptance criteria.
+//! Kiro: one specification a folder below `.kiro/specs`. Its numbered requirements have a user
+//! story and acceptance criteria.
 
 use reqlore_domain::ports::exchange::{
     ExchangeFormat, ExportedFiles, ImportMapping, ImportedItems, SourceFile,

@@ -19,8 +19,8 @@ const SPEC: &str = "# Feature Specification: Log in\n\n**Status**: Draft  \n**In
 
 #[test]
 fn feature_has_stories_with_criteria_and_requirements() {
-    let epic = "**Status**: Draft  \n**Input**: \"x\"\n\n## User Scenarios & Testing *(mandatory)*\n\n\
-        ### Edge Cases\n\n- What happens when x?\n\n## Requirements *(mandatory)*\n\n\
+    let epic = "**Status**: Draft  \n**Input**: \"x\"\n\n\
+        ## User Scenarios & Testing *(mandatory)*\n\n### Edge Cases\n\n- What happens when x?\n\n## Requirements *(mandatory)*\n\n\
         ### Key Entities\n\n- **User**: a person";
     let [story, criterion, requirement] = ["user_story", "acceptance_criteria", "requirement"];
     let text = "People log in.\n\n**Why this priority**: Safe.";
@@ -51,8 +51,8 @@ fn feature_has_stories_with_criteria_and_requirements() {
 
 #[test]
 fn hostile_and_older_documents_keep_all_their_text() {
-    let spec = "---\nkey: x\n---\n\n# 登录\n\n## Clarifications\n\n### Session 2026-03-01\n\n- Q: a?\n\n\
-        ### 用户故事 1 - 标题（优先级：P2）\n\n### US-1: B (beta)\n\n| ID | Text |\n|---|---|\n\n\
+    let spec = "---\nkey: x\n---\n\n# 登录\n\n## Clarifications\n\n### Session 2026-03-01\n\n\
+        - Q: a?\n\n### 用户故事 1 - 标题（优先级：P2）\n\n### US-1: B (beta)\n\n| ID | Text |\n|---|---|\n\n\
         ## Requirements\n\n**FR-1**: a\n**FR-1**: b\n\n#### FR-2: Title\n\nAll.\n\n\
         | ID | Text |\n|---|---|\n| NFR-3 | Fast | P0 |\n\n# Two\n- **UTF-8**: c\n- **FR-4**\n";
     let imported = read(&SpecKit, &[("spec.md", spec)]);
@@ -68,8 +68,8 @@ fn hostile_and_older_documents_keep_all_their_text() {
     let titles: Vec<&str> = imported.items.iter().map(|item| &*item.title).collect();
     assert_eq!(titles, ["登录", "标题", "B (beta)", "a", "b", "Title"]);
     assert!(imported.items[5].text.ends_with("| NFR-3 | Fast | P0 |"), "{imported:?}");
-    let epic = "---\n\nkey: x\n---\n\n## Clarifications\n\n### Session 2026-03-01\n\n- Q: a?\n\n# Two\n\n\
-        - **UTF-8**: c\n- **FR-4**";
+    let epic = "---\n\nkey: x\n---\n\n## Clarifications\n\n### Session 2026-03-01\n\n- Q: a?\n\n\
+        # Two\n\n- **UTF-8**: c\n- **FR-4**";
     assert_eq!(imported.items[0].text, epic);
     let table = "## Success\n\n| ID | Text |\n|---|---|\n| SC-3 | Fast |\n";
     let table = read(&SpecKit, &[("spec.md", table)]);

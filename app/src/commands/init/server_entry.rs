@@ -19,7 +19,7 @@ use crate::commands::init::options::Options;
 use crate::commands::tool_client::TOKEN_VARIABLE;
 use crate::commands::untrusted_text::shell_word;
 use crate::config::parse_toolsets;
-use crate::config::paths::{check_path, env_variable, resolve_links};
+use crate::config::paths::{check_path, resolve_links};
 use crate::exit::{CommandError, Result};
 use crate::settings::{self, FILE, SettingFlags};
 use crate::storage_spec::StorageSpec;
@@ -34,7 +34,7 @@ const SECRET_NAMES: [&str; 6] = ["token", "key", "secret", "auth", "pass", "sig"
 #[derive(Debug)]
 pub(super) enum ServerEntry {
     Command {
-        /// The runner of this process. Its program is in a cache, so clients use the runner as well.
+        /// The runner of this process. Its program is in a cache, so clients use it as well.
         runner: Option<PackageRunner>,
         arguments: Vec<String>,
         /// The same with relative paths inside the project.
