@@ -292,6 +292,34 @@ fn github_issues_are_imported_and_follow_edited_titles() {
 }
 
 #[test]
+fn backlog_md_tasks_are_imported_and_follow_edited_titles() {
+    let project = project();
+    let root = project.path();
+    let task = "---\nid: TASK-1\ntitle: Log in\nstatus: In Progress\nassignee: []\nlabels: [web]\n\
+        dependencies: [TASK-2, TASK-404]\npriority: high\nparent_task_id: TASK-2\n---\n\n\
+        ## Acceptance Criteria\n- [x] #1 It works\n";
+    let other = "---\nid: task-2\ntitle: Other\nstatus: To Do\n---\n";
+    write(root, "backlog/completed/task-2 - Other.md", other);
+    let report = import_and_edit(root, "backlog/tasks/task-1 - Log-in.md", task, "Log in");
+    // The epic of tasks without a milestone is made.
+    assert_eq!((&report["format"], counts(&report)[0]), (&json!("backlog-md"), 4));
+    assert_eq!(report["unknown_values"], json!({ "status": ["To Do"] }));
+    let all = records(root, "fs");
+    let (story, other) = (record(&all, "Edited title"), record(&all, "Other"));
+    assert_eq!(story["links"], json!({ "depends_on": [other["reference_id"]] }));
+    assert_eq!((&story["priority"], &story["status"]), (&json!(2), &json!("In Progress")));
+    let extra = &story["extra"];
+    assert_eq!(extra["parent_task_id"], "TASK-2");
+    assert!(extra["source_depends_on"].to_string().contains("task-404"), "{extra}");
+    fs::rename(
+        root.join("backlog/tasks/task-1 - Log-in.md"),
+        root.join("backlog/completed/task-1 - Edited.md"),
+    )
+    .unwrap();
+    assert_eq!(counts(&import(root, "import backlog")), [0, 0, 4, 0, 0]);
+}
+
+#[test]
 fn hostile_source_is_refused_and_nothing_is_written() {
     let project = project();
     let root = project.path();

@@ -47,12 +47,13 @@ impl ExchangeFormat for GitHub {
             for mut issue in issues {
                 let milestone = issue.milestone.take();
                 let source = format!("{path}#{}", issue.number);
-                let mut story = item_of("user_story", source, issue);
+                let mut story = item_of("user_story", source, issue.title, issue.fields);
                 if let Some(milestone) = milestone {
                     let source = format!("{path}#milestone {}", milestone.number);
                     story.parent = Some(source.clone());
                     if made.insert(source.clone()) {
-                        imported.push(item_of("epic", source, *milestone))?;
+                        let Entry { title, fields, .. } = *milestone;
+                        imported.push(item_of("epic", source, title, fields))?;
                     }
                 }
                 imported.push(story)?;
@@ -66,10 +67,16 @@ impl ExchangeFormat for GitHub {
     }
 }
 
-fn item_of(kind: &str, source: String, entry: Entry) -> ImportedItem {
-    let (kind, title) = (kind.to_owned(), entry.title);
+/// An item with the fields of an issue or task.
+pub(crate) fn item_of(
+    kind: &str,
+    source: String,
+    title: String,
+    fields: BTreeMap<String, Value>,
+) -> ImportedItem {
+    let kind = kind.to_owned();
     let mut item = ImportedItem { source, kind, title, ..ImportedItem::default() };
-    for (name, value) in entry.fields {
+    for (name, value) in fields {
         let name = match &*name {
             "state" => "status",
             "labels" => "tags",
@@ -79,7 +86,7 @@ fn item_of(kind: &str, source: String, entry: Entry) -> ImportedItem {
             ("body" | "description", value) => {
                 value.as_str().unwrap_or_default().clone_into(&mut item.text);
             }
-            ("assignees", Value::Array(mut logins)) => {
+            ("assignee" | "assignees", Value::Array(mut logins)) => {
                 let first = if logins.is_empty() { json!("") } else { logins.remove(0) };
                 item.values.insert("assignee".to_owned(), first);
                 item.values.insert("other_assignees".to_owned(), json!(logins));

@@ -1,5 +1,6 @@
 //! Formats of other tools: reads their items, and writes items for them.
 
+mod backlog_md;
 mod columns;
 mod csv;
 mod github;
@@ -18,10 +19,11 @@ mod tests;
 use reqlore_domain::ports::exchange::ExchangeFormat;
 
 /// All formats. A format before another one recognizes a special form of its files.
-pub const FORMATS: [&dyn ExchangeFormat; 7] = [
+pub const FORMATS: [&dyn ExchangeFormat; 8] = [
     &openspec::OpenSpec,
     &kiro::Kiro,
     &spec_kit::SpecKit,
+    &backlog_md::BacklogMd,
     &markdown::MarkdownDocument,
     &csv::Csv,
     &github::GitHub,

@@ -8,6 +8,7 @@ use reqlore_domain::ports::exchange::{
 
 use crate::FORMATS;
 
+mod backlog_md;
 mod github;
 mod kiro;
 mod spec_kit;

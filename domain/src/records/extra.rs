@@ -68,7 +68,8 @@ pub fn extra_keys<'a>(
     extra
 }
 
-fn node_value(node: &YamlNode) -> Value {
+/// A YAML value in JSON; each scalar is a text.
+pub fn node_value(node: &YamlNode) -> Value {
     match &node.value {
         YamlValue::Null => Value::Null,
         YamlValue::Scalar(text) => text.as_str().into(),

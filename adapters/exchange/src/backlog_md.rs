@@ -1,0 +1,141 @@
+//! Backlog.md: a Markdown file for each task, with front matter and acceptance criteria.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use reqlore_domain::front_matter;
+use reqlore_domain::ports::exchange::{
+    ExchangeFormat, ExportedFiles, ImportMapping, ImportedItem, ImportedItems, SourceFile,
+};
+use reqlore_domain::records::answers::csv::value_text;
+use reqlore_domain::records::answers::lists::ListedItem;
+use reqlore_domain::records::extra::node_value;
+use serde_json::{Value, json};
+
+use crate::github::item_of;
+use crate::markdown::is_markdown;
+use crate::names::unique_id;
+use crate::outline::sections;
+use crate::statements::{StatementForm, take_statements};
+
+pub(crate) struct BacklogMd;
+
+impl ExchangeFormat for BacklogMd {
+    fn name(&self) -> &'static str {
+        "backlog-md"
+    }
+
+    fn recognizes(&self, path: &str, beginning: &str) -> bool {
+        let is_task = matches!(folder_of(path), Some((_, "tasks" | "completed")));
+        let keys = ["\nid:", "\ntitle:", "\nstatus:"];
+        is_task && beginning.starts_with("---") && keys.iter().all(|key| beginning.contains(key))
+    }
+
+    fn read(&self, files: Vec<SourceFile>, _: &mut ImportMapping) -> Result<ImportedItems, String> {
+        let mut imported = ImportedItems::default();
+        let (mut others, mut made, mut milestones) = (0, HashSet::new(), BTreeMap::new());
+        for mut file in files.into_iter().filter(|file| is_markdown(&file.path)) {
+            let (text, path) = (file.read_text()?, &file.path);
+            let mut fields = read_fields(&text).map_err(|problem| format!("{path}: {problem}"))?;
+            let (Some((root, folder)), Some(id)) = (folder_of(path), fields.get("id")) else {
+                others += 1;
+                continue;
+            };
+            let (id, body) = (value_text(id).to_lowercase(), front_matter::body(&text));
+            let title = value_text(&fields.remove("title").unwrap_or_else(|| json!("")));
+            if folder == "milestones" {
+                let source = format!("{root}#milestone {id}");
+                let mut epic = item_of("epic", source.clone(), title, fields);
+                body.clone_into(&mut epic.text);
+                imported.push(epic)?;
+                made.insert(source);
+                continue;
+            }
+            let mut story = item_of("user_story", format!("{root}#{id}"), title, fields);
+            let milestone = story.values.remove("milestone").map(|name| value_text(&name));
+            if let Some(name) = milestone.filter(|name| !name.is_empty()) {
+                let source = format!("{root}#milestone {}", name.to_lowercase());
+                story.parent = Some(source.clone());
+                milestones.insert(source, name);
+            }
+            if let Some(Value::Array(tasks)) = story.values.remove("dependencies") {
+                let tasks = tasks.iter().map(|task| value_text(task).to_lowercase()).collect();
+                story.links.insert("depends_on".to_owned(), tasks);
+            }
+            let criteria = take_criteria(&mut story, body);
+            imported.push(story)?;
+            criteria.into_iter().try_for_each(|criterion| imported.push(criterion))?;
+        }
+        milestones.retain(|source, _| !made.contains(source));
+        for (source, title) in milestones {
+            imported.push(item_of("epic", source, title, BTreeMap::new()))?;
+        }
+        imported.notes.push("the check marks of acceptance criteria are not taken".to_owned());
+        if others > 0 {
+            let note =
+                format!("{others} other files are not taken: drafts, archives and documents");
+            imported.notes.push(note);
+        }
+        Ok(imported)
+    }
+
+    fn write(&self, _: Vec<ListedItem>) -> Option<ExportedFiles> {
+        None
+    }
+}
+
+/// The root and folder of a task or milestone. A task keeps its identity in another folder.
+fn folder_of(path: &str) -> Option<(&str, &str)> {
+    let mut parts = path.rsplitn(3, '/');
+    let folder = parts.nth(1)?;
+    let root = parts.next().unwrap_or("backlog");
+    let is_archived = root.split('/').any(|part| part == "archive");
+    let is_taken = matches!(folder, "tasks" | "completed" | "milestones") && !is_archived;
+    is_taken.then_some((root, folder))
+}
+
+fn read_fields(text: &str) -> Result<BTreeMap<String, Value>, String> {
+    let parts = front_matter::split(text);
+    if parts.yaml.is_none() {
+        return Ok(BTreeMap::new());
+    }
+    let parsed = front_matter::parse(parts).map_err(|problem| problem.message)?;
+    let fields = parsed.entries.into_iter();
+    Ok(fields.map(|entry| (entry.key, node_value(&entry.node))).collect())
+}
+
+/// The acceptance criteria of a task. All else is its text.
+fn take_criteria(story: &mut ImportedItem, body: &str) -> Vec<ImportedItem> {
+    let (before, found) = sections(body);
+    let (mut text, mut criteria, mut used) = (before.to_owned(), Vec::new(), HashMap::new());
+    for section in found {
+        if section.heading.title != "Acceptance Criteria" {
+            text += &format!("{}\n{}", section.line, section.text);
+            continue;
+        }
+        let (rest, items) =
+            take_statements(section.text, |one| one.form == StatementForm::ListItem);
+        let rest = rest.replace("<!-- AC:BEGIN -->", "").replace("<!-- AC:END -->", "");
+        if !rest.trim().is_empty() {
+            text += &format!("{}\n\n{}\n\n", section.line, rest.trim());
+        }
+        for (index, item) in items.iter().enumerate() {
+            // `[x] #1 Text`
+            let marks = ["[ ] ", "[x] ", "[X] "];
+            let text = marks.iter().find_map(|mark| item.text.strip_prefix(mark));
+            let text = text.unwrap_or(&item.text);
+            let position = (index + 1).to_string();
+            let numbered = text.strip_prefix('#').and_then(|text| text.split_once(' '));
+            let (number, text) = numbered.unwrap_or((&position, text));
+            let number = unique_id(&mut used, number);
+            criteria.push(ImportedItem {
+                source: format!("{}/{number}", story.source),
+                kind: "acceptance_criteria".to_owned(),
+                parent: Some(story.source.clone()),
+                text: text.to_owned(),
+                ..ImportedItem::default()
+            });
+        }
+    }
+    text.trim().clone_into(&mut story.text);
+    criteria
+}

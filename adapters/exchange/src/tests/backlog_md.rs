@@ -1,0 +1,72 @@
+//! Tasks of Backlog.md, also moved and hostile ones.
+
+use serde_json::{Value, json};
+
+use super::{item, read, recognized, try_read};
+use crate::backlog_md::BacklogMd;
+
+const TASK: &str = "---\nid: TASK-1.1\ntitle: \"Log: in\"\nstatus: To Do\nassignee:\n  - '@ann'\n  \
+    - '@bob'\nlabels: [a, b]\ndependencies: [TASK-2, task-9]\nmilestone: m-1\npriority: high\n\
+    parent_task_id: TASK-1\n---\n\n## Description\n\nText.\n\n### Part\n- x\n\n\
+    ## Acceptance Criteria\n<!-- AC:BEGIN -->\n- [x] #1 xyz works\n  twice\n- [ ] old\n\
+    <!-- AC:END -->\n\n## Definition of Done\n- [ ] #1 Tested\n";
+const FILES: [(&str, &str); 4] = [
+    ("backlog/completed/task-2 - B.md", "---\nid: task-2\ntitle: B\nmilestone: m-1\n---\n"),
+    ("backlog/drafts/draft-1 - C.md", "---\nid: draft-1\ntitle: C\n---\n"),
+    ("backlog/milestones/m-1 - first.md", "---\nid: m-1\ntitle: First\n---\n\nGoal.\n"),
+    ("backlog/tasks/task-1.1 - Log-in.md", TASK),
+];
+
+#[test]
+fn tasks_are_stories_with_criteria_and_dependencies() {
+    let text = "## Description\n\nText.\n\n### Part\n- x\n\n## Definition of Done\n- [ ] #1 Tested";
+    let [story, criterion] = ["user_story", "acceptance_criteria"];
+    let mut expected = [
+        [story, "task-2", "milestone m-1", "B", ""],
+        ["epic", "milestone m-1", "", "First", "Goal."],
+        [story, "task-1.1", "milestone m-1", "Log: in", text],
+        [criterion, "task-1.1/1", "task-1.1", "", "xyz works\ntwice"],
+        [criterion, "task-1.1/2", "task-1.1", "", "old"],
+    ]
+    .map(|one| item("backlog", one));
+    let ids = [(0, json!({ "id": "task-2" })), (1, json!({ "id": "m-1" }))];
+    let values = json!({
+        "id": "TASK-1.1", "status": "To Do", "assignee": "@ann", "other_assignees": ["@bob"],
+        "tags": ["a", "b"], "priority": "high", "parent_task_id": "TASK-1",
+    });
+    for (index, values) in ids.into_iter().chain([(2, values)]) {
+        let Value::Object(values) = values else { unreachable!() };
+        expected[index].values.extend(values);
+    }
+    let tasks = ["task-2", "task-9"].map(str::to_owned).into();
+    expected[2].links.insert("depends_on".to_owned(), tasks);
+    let imported = read(&BacklogMd, &FILES);
+    assert_eq!(imported.items, expected);
+    let notes = [
+        "the check marks of acceptance criteria are not taken",
+        "1 other files are not taken: drafts, archives and documents",
+    ];
+    assert_eq!(imported.notes, notes);
+}
+
+#[test]
+fn hostile_tasks_keep_their_text_or_are_refused() {
+    let task = "---\nid: 7\ntitle: A\nmilestone: Some Day\ndependencies: []\nassignee:\n---\n\
+        Before\n## Acceptance Criteria\n- [ ] #1 a\n- [ ] #1 b\n\nProse.\n## Acceptance Criteria\n";
+    let imported = read(&BacklogMd, &[("tasks/7.md", task), ("a.md", ""), ("tasks/b.md", "# B")]);
+    let sources: Vec<&str> = imported.items.iter().map(|item| &*item.source).collect();
+    let milestone = "backlog#milestone some day";
+    assert_eq!(sources, ["backlog#7", "backlog#7/1", "backlog#7/1~2", milestone]);
+    assert_eq!(imported.items[0].text, "Before\n## Acceptance Criteria\n\nProse.");
+    assert_eq!(imported.items[3].title, "Some Day");
+    assert_eq!(imported.notes.len(), 2);
+    let error = try_read(&BacklogMd, &[("tasks/7.md", "---\nid: [\n---\n")]).unwrap_err();
+    assert!(error.starts_with("tasks/7.md: "), "{error}");
+}
+
+#[test]
+fn task_with_front_matter_is_recognized() {
+    assert_eq!(recognized("backlog/tasks/task-1 - A.md", TASK), "backlog-md");
+    assert_eq!(recognized("backlog/archive/tasks/task-1 - A.md", TASK), "markdown");
+    assert_eq!(recognized("tasks/a.md", "# A\n"), "markdown");
+}
