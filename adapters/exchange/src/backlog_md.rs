@@ -69,7 +69,6 @@ impl ExchangeFormat for BacklogMd {
         for (source, title) in milestones {
             imported.push(item_of("epic", source, title, BTreeMap::new()))?;
         }
-        imported.notes.push("the check marks of acceptance criteria are not taken".to_owned());
         if others > 0 {
             let note =
                 format!("{others} other files are not taken: drafts, archives and documents");
@@ -120,9 +119,11 @@ fn take_criteria(story: &mut ImportedItem, body: &str) -> Vec<ImportedItem> {
         }
         for (index, item) in items.iter().enumerate() {
             // `[x] #1 Text`
-            let marks = ["[ ] ", "[x] ", "[X] "];
-            let text = marks.iter().find_map(|mark| item.text.strip_prefix(mark));
-            let text = text.unwrap_or(&item.text);
+            let marks = [("[ ] ", "Open"), ("[x] ", "Met"), ("[X] ", "Met")];
+            let marked = marks.iter().find_map(|(mark, status)| {
+                Some((item.text.strip_prefix(mark)?, Some(("status".to_owned(), json!(status)))))
+            });
+            let (text, status) = marked.unwrap_or((&item.text, None));
             let position = (index + 1).to_string();
             let numbered = text.strip_prefix('#').and_then(|text| text.split_once(' '));
             let (number, text) = numbered.unwrap_or((&position, text));
@@ -132,6 +133,7 @@ fn take_criteria(story: &mut ImportedItem, body: &str) -> Vec<ImportedItem> {
                 kind: "acceptance_criteria".to_owned(),
                 parent: Some(story.source.clone()),
                 text: text.to_owned(),
+                values: status.into_iter().collect(),
                 ..ImportedItem::default()
             });
         }
