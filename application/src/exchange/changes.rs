@@ -100,9 +100,11 @@ impl ImportPlan<'_> {
             let item = &self.items[index];
             let is_item = ItemKind::from_name(item.kind.name).is_some();
             let (mut links, mut has_others) = (Vec::new(), false);
-            for (position, (relation, _)) in item.links.iter().enumerate() {
+            for (position, (relation, target)) in item.links.iter().enumerate() {
                 if is_item && relation != SUPERSEDES {
-                    links.push(Step::Relate(index, position));
+                    if !self.has_link(item, relation, target) {
+                        links.push(Step::Relate(index, position));
+                    }
                 } else {
                     has_others = true;
                 }
@@ -113,6 +115,16 @@ impl ImportPlan<'_> {
             }
         }
         steps
+    }
+
+    /// True if the stored record of an item has this link.
+    fn has_link(&self, item: &PlannedItem, relation: &str, target: &Target) -> bool {
+        let id = match target {
+            Target::Stored(id) => id,
+            Target::Item(index) => self.id_of(*index),
+        };
+        let mut links = item.stored.iter().flat_map(|stored| &stored.links);
+        links.any(|(one, linked)| one == relation && linked == id)
     }
 
     fn entry(&self, step: &Step, batch: &ChangeBatch) -> (usize, Value) {

@@ -62,7 +62,7 @@ pub(super) struct StoredMatch {
     hash: Option<String>,
     values: ItemValues,
     parent: Option<String>,
-    links: Vec<(String, String)>,
+    pub(super) links: Vec<(String, String)>,
 }
 
 /// Another item of the import, or a reference or ID of the project.
