@@ -35,7 +35,7 @@ impl ExchangeFormat for BacklogMd {
         let (mut others, mut made, mut milestones) = (0, HashSet::new(), BTreeMap::new());
         for mut file in files.into_iter().filter(|file| is_markdown(&file.path)) {
             let (text, path) = (file.read_text()?, &file.path);
-            let mut fields = read_fields(&text).map_err(|problem| format!("{path}: {problem}"))?;
+            let mut fields = read_fields(&text, path, &mut imported.notes);
             let (Some((root, folder)), Some(id)) = (folder_of(path), fields.get("id")) else {
                 others += 1;
                 continue;
@@ -92,14 +92,19 @@ fn folder_of(path: &str) -> Option<(&str, &str)> {
     is_taken.then_some((root, folder))
 }
 
-fn read_fields(text: &str) -> Result<BTreeMap<String, Value>, String> {
+/// The front matter of a file, and of an invalid one the valid lines.
+fn read_fields(text: &str, path: &str, notes: &mut Vec<String>) -> BTreeMap<String, Value> {
     let parts = front_matter::split(text);
-    if parts.yaml.is_none() {
-        return Ok(BTreeMap::new());
-    }
-    let parsed = front_matter::parse(parts).map_err(|problem| problem.message)?;
-    let fields = parsed.entries.into_iter();
-    Ok(fields.map(|entry| (entry.key, node_value(&entry.node))).collect())
+    let entries = match front_matter::parse(parts) {
+        Ok(parsed) => parsed.entries,
+        Err(_) if parts.yaml.is_none() => Vec::new(),
+        Err(problem) => {
+            let (line, message) = (problem.line.unwrap_or(1), problem.message);
+            notes.push(format!("{path}:{line}: only valid lines are taken: {message}"));
+            front_matter::salvage_lines(parts)
+        }
+    };
+    entries.into_iter().map(|entry| (entry.key, node_value(&entry.node))).collect()
 }
 
 /// The acceptance criteria of a task. All else is its text.
@@ -107,15 +112,15 @@ fn take_criteria(story: &mut ImportedItem, body: &str) -> Vec<ImportedItem> {
     let (before, found) = sections(body);
     let (mut text, mut criteria, mut used) = (before.to_owned(), Vec::new(), HashMap::new());
     for section in found {
-        if section.heading.title != "Acceptance Criteria" {
-            text += &format!("{}\n{}", section.line, section.text);
+        if !section.heading.title.starts_with("Acceptance Criteria") {
+            text.extend([section.line, "\n", section.text]);
             continue;
         }
         let (rest, items) =
             take_statements(section.text, |one| one.form == StatementForm::ListItem);
         let rest = rest.replace("<!-- AC:BEGIN -->", "").replace("<!-- AC:END -->", "");
         if !rest.trim().is_empty() {
-            text += &format!("{}\n\n{}\n\n", section.line, rest.trim());
+            text.extend([section.line, "\n\n", rest.trim(), "\n\n"]);
         }
         for (index, item) in items.iter().enumerate() {
             // `[x] #1 Text`

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{item, read, recognized, try_read};
+use super::{item, read, recognized};
 use crate::backlog_md::BacklogMd;
 
 const TASK: &str = "---\nid: TASK-1.1\ntitle: \"Log: in\"\nstatus: To Do\nassignee:\n  - '@ann'\n  \
@@ -48,7 +48,7 @@ fn tasks_are_stories_with_criteria_and_dependencies() {
 }
 
 #[test]
-fn hostile_tasks_keep_their_text_or_are_refused() {
+fn hostile_tasks_keep_their_text_and_valid_lines() {
     let task = "---\nid: 7\ntitle: A\nmilestone: Some Day\ndependencies: []\nassignee:\n---\n\
         Before\n## Acceptance Criteria\n- [ ] #1 a\n- [ ] #1 b\n\nProse.\n## Acceptance Criteria\n";
     let imported = read(&BacklogMd, &[("tasks/7.md", task), ("a.md", ""), ("tasks/b.md", "# B")]);
@@ -58,8 +58,11 @@ fn hostile_tasks_keep_their_text_or_are_refused() {
     assert_eq!(imported.items[0].text, "Before\n## Acceptance Criteria\n\nProse.");
     assert_eq!(imported.items[3].title, "Some Day");
     assert_eq!(imported.notes.len(), 1);
-    let error = try_read(&BacklogMd, &[("tasks/7.md", "---\nid: [\n---\n")]).unwrap_err();
-    assert!(error.starts_with("tasks/7.md: "), "{error}");
+    let invalid = "---\nid: 8\ntitle: B\nassignee: @ann\n---\n";
+    let salvaged = read(&BacklogMd, &[("tasks/8.md", invalid)]);
+    assert_eq!((&*salvaged.items[0].title, salvaged.items.len()), ("B", 1));
+    assert!(salvaged.notes[0].starts_with("tasks/8.md:4: only valid lines"), "{salvaged:?}");
+    assert_eq!(read(&BacklogMd, &[("tasks/9.md", "---\nid: [\n---\n")]).items, []);
 }
 
 #[test]
