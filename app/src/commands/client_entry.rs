@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 use serde_json::{Map, Value};
 
 use crate::client_environment::NAME;
+use crate::config::paths::env_variable;
 use crate::settings::{self, FILE_VARIABLE, SettingFlags};
 
 /// Set by the launcher of the npm package.
@@ -33,12 +34,12 @@ impl PackageRunner {
 
     /// The runner that started this process.
     pub(super) fn of_process() -> Option<Self> {
-        if std::env::var_os(LAUNCHER_VARIABLE).is_some_and(|name| name == Self::Npx.program()) {
+        if env_variable(LAUNCHER_VARIABLE).as_deref() == Some(Self::Npx.program()) {
             return Some(Self::Npx);
         }
         let program = std::env::current_exe().ok()?;
         let is_in_cache = program.iter().filter_map(OsStr::to_str).any(is_uv_archive);
-        (is_in_cache && std::env::var_os(UV_VARIABLE).is_some()).then_some(Self::Uvx)
+        (is_in_cache && env_variable(UV_VARIABLE).is_some()).then_some(Self::Uvx)
     }
 
     pub(super) fn program(self) -> &'static str {

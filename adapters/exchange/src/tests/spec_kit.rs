@@ -20,8 +20,8 @@ const SPEC: &str = "# Feature Specification: Log in\n\n**Status**: Draft  \n**In
 #[test]
 fn feature_has_stories_with_criteria_and_requirements() {
     let epic = "**Status**: Draft  \n**Input**: \"x\"\n\n\
-        ## User Scenarios & Testing *(mandatory)*\n\n### Edge Cases\n\n- What happens when x?\n\n## Requirements *(mandatory)*\n\n\
-        ### Key Entities\n\n- **User**: a person";
+        ## User Scenarios & Testing *(mandatory)*\n\n### Edge Cases\n\n- What happens when x?\n\n\
+        ## Requirements *(mandatory)*\n\n### Key Entities\n\n- **User**: a person";
     let [story, criterion, requirement] = ["user_story", "acceptance_criteria", "requirement"];
     let text = "People log in.\n\n**Why this priority**: Safe.";
     let scenario = "**Given** a user, **When** wrong,\n**Then** asked";
