@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import zipfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -161,8 +162,16 @@ def package(path: Path) -> None:
 def wheel(path: Path) -> None:
     """Compares a wheel with its list of files, and installs and starts that of this machine."""
     program = check_wheel(path)
-    expect(program in binaries(path.parent).values(), f"{path.name} contains another binary")
-    if program == binaries(path.parent).get(HOST):
+    tag = path.stem.split("-none-")[1]
+    rows = [line.split() for line in (ROOT / "release/targets").read_text().splitlines()]
+    (target,) = [row[0] for row in rows if row[0] != "#" and row[3] == tag]
+    same = program == binaries(path.parent)[target]
+    expect(same, f"{path.name} contains another binary than the archive of {target}")
+    with zipfile.ZipFile(path) as content:
+        about = content.read(f"reqlore-{VERSION}.dist-info/METADATA").decode()
+    server = json.loads(path.with_name("server.json").read_text())["name"]
+    expect(f"mcp-name: {server} " in about, f"{path.name} does not name {server}")
+    if target == HOST:
         with tempfile.TemporaryDirectory() as folder:
             # pip refuses a wheel for another machine.
             pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
@@ -196,15 +205,22 @@ def image(path: Path) -> None:
         expect(label == server, f"{path.name}: the label is {label}, not {server}")
         with tempfile.TemporaryDirectory() as folder:
             with tarfile.open(fileobj=io.BytesIO(blob(layer))) as tar:
-                tar.extractall(folder)
+                # With the owners of the files.
+                tar.extractall(folder, filter="fully_trusted")
             root = Path(folder)
             program = (root / "usr/local/bin/reqlore").read_bytes()
             (processor,) = [p for p, of in PROCESSORS.items() if of == config["architecture"]]
             archived = binaries(path.parent)[f"{processor}-unknown-linux-musl"]
             expect(program == archived, f"{path.name} contains another binary")
-            if os.geteuid() == 0 and HOST.startswith(f"{processor}-"):
-                os.chmod(folder, 0o755)
-                started_as_user(root, config["config"])
+            licence = root / "usr/share/doc/reqlore/THIRD-PARTY-LICENSES"
+            expect(licence.is_file(), f"{path.name} has no licenses")
+            if not HOST.startswith(f"{processor}-"):
+                continue
+            if os.geteuid() != 0:
+                print(f"{path.name}: not started, because only root can change the user")
+                continue
+            os.chmod(folder, 0o755)
+            started_as_user(root, config["config"])
 
 
 def started_as_user(root: Path, config: dict[str, Any]) -> None:

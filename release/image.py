@@ -1,7 +1,7 @@
 """Packs static binaries as a container image, without a base image and without a registry.
 
 The result is a tar file with an OCI image layout (Open Container Initiative, image specification
-1.1) that has one image per processor. `docker load`, `podman load` and `skopeo copy` read it.
+1.1) that has one image per processor. skopeo reads it and copies it to a registry or to Docker.
 """
 
 import gzip
@@ -54,18 +54,22 @@ class Layout:
 
 
 def image(
-    binaries: dict[str, bytes], authorities: bytes, labels: dict[str, str], version: str, epoch: int
+    binaries: dict[str, bytes],
+    extras: dict[str, bytes],
+    labels: dict[str, str],
+    version: str,
+    epoch: int,
 ) -> bytes:
     """Returns the tar file for `binaries` by the processor in a Rust target.
 
-    `authorities` are the certificates that connections to PostgreSQL trust. The registry of MCP
-    servers finds the owner of an image by a label.
+    `extras` are further files by path: the certificates that connections to PostgreSQL trust, and
+    licenses. The registry of MCP servers finds the owner of an image by a label.
     """
     layout, created = Layout(), strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(epoch))
     manifests = []
     for processor, binary in sorted(binaries.items()):
         system = {"architecture": PROCESSORS[processor], "os": "linux"}
-        plain = root_folder(binary, authorities, epoch)
+        plain = root_folder(binary, extras, epoch)
         layer = layout.add(f"{MEDIA}.layer.v1.tar+gzip", gzip.compress(plain, mtime=epoch))
         config = system | {
             "created": created,
@@ -92,17 +96,17 @@ def image(
     return tar_of({path: (content, 0o644, 0) for path, content in layout.files.items()}, epoch)
 
 
-def root_folder(binary: bytes, authorities: bytes, epoch: int) -> bytes:
+def root_folder(binary: bytes, extras: dict[str, bytes], epoch: int) -> bytes:
     """Returns the files of the image as a tar file. An entry without content is a folder."""
     return tar_of(
         {
             "etc/group": (GROUPS.encode(), 0o644, 0),
             "etc/passwd": (USERS.encode(), 0o644, 0),
-            "etc/ssl/certs/ca-certificates.crt": (authorities, 0o644, 0),
             "tmp": (None, 0o1777, 0),
             "usr/local/bin/reqlore": (binary, 0o755, 0),
             DATA: (None, 0o700, USER),
-        },
+        }
+        | {path: (content, 0o644, 0) for path, content in extras.items()},
         epoch,
     )
 

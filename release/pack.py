@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from importlib.metadata import distribution
 from pathlib import Path
 from stat import S_IFREG
 from time import gmtime
@@ -70,15 +71,25 @@ def main(out: Path, binaries: dict[str, Path]) -> None:
         if target.endswith("-musl"):
             static[target.split("-")[0]] = binary
     if static:
-        import certifi  # noqa: PLC0415, only needed here
-
-        authorities = Path(certifi.where()).read_bytes()
         labels = {"org.opencontainers.image.source": HOME, "io.modelcontextprotocol.server.name": NAME}
-        packed = image(static, authorities, labels, VERSION, EPOCH)
+        extras = authorities() | {f"usr/share/doc/reqlore/{n}": t for n, t in all_licences.items()}
+        packed = image(static, extras, labels, VERSION, EPOCH)
         (out / f"reqlore-{VERSION}-image.tar").write_bytes(packed)
     if set(BLOCKS) <= set(hashes):
         (out / "reqlore.rb").write_bytes(formula(HOME, VERSION, hashes))
     (out / "server.json").write_bytes(as_json(server(about, bundles, len(static) == 2)))
+
+
+def authorities() -> dict[str, bytes]:
+    """Returns the files of the image with certificate authorities and their license."""
+    import certifi  # noqa: PLC0415, only installed where an image is packed
+
+    about = distribution("certifi")
+    (licence,) = [file for file in about.files or () if file.name == "LICENSE"]
+    return {
+        "etc/ssl/certs/ca-certificates.crt": Path(certifi.where()).read_bytes(),
+        "usr/share/doc/certifi/LICENSE": Path(str(about.locate_file(licence))).read_bytes(),
+    }
 
 
 def row_of(target: str) -> list[str]:

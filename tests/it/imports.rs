@@ -157,15 +157,18 @@ fn jira_export_keeps_labels_parents_and_links() {
                     Outward issue link (Blocks),Comment,Comment";
     let rows = "Sign in,P-1,10001,Epic,To Do,,,,,,,\n\
                 With a password,P-2,10002,Story,To Do,web,login,10001,P-1,P-3,First,Second\n\
-                Without,P-3,10003,Story,Done,,,10001,P-1,,,\n";
+                Without,P-3,10003,Bug,Done,,,10001,P-1,,,\n\
+                Form,P-4,10004,Sub-task,Done,,,10002,P-2,,,\n";
     write(root, "jira.csv", format!("{headings}\n{rows}"));
     let report = import(root, "import jira.csv");
-    assert_eq!(counts(&report)[0], 3, "{report}");
+    assert_eq!(counts(&report)[0], 4, "{report}");
     let all = records(root, "fs");
     let story = record(&all, "With a password");
     let epic = record(&all, "Sign in");
-    assert_eq!(story["kind"], "user_story");
+    let part = record(&all, "Form");
+    assert_eq!((&story["kind"], &part["kind"]), (&json!("user_story"), &json!("requirement")));
     assert_eq!(story["parent"], epic["reference_id"]);
+    assert_eq!(part["parent"], story["reference_id"]);
     assert_eq!(story["tags"], json!(["web", "login"]));
     assert_eq!(story["links"]["blocks"], json!([record(&all, "Without")["reference_id"]]));
     assert_eq!(

@@ -114,16 +114,16 @@ fn init_started_by_uvx_writes_uvx() {
 #[test]
 fn init_keeps_the_package_of_a_shared_entry() {
     let cursor = r#"{"mcpServers":{"reqlore":{"command":"npx","args":["-y","reqlore@1.2"]}}}"#;
-    let opencode = r#"{"mcp":{"reqlore":{"command":["npx","-y","reqlore@1.2"]}}}"#;
-    for (client, file, text) in [
-        (Client::Cursor, ".cursor/mcp.json", cursor),
-        (Client::OpenCode, "opencode.json", opencode),
+    let opencode = r#"{"mcp":{"reqlore":{"command":["uvx","reqlore@1.2"]}}}"#;
+    for (client, file, text, package) in [
+        (Client::Cursor, ".cursor/mcp.json", cursor, "npx -y reqlore@1.2"),
+        (Client::OpenCode, "opencode.json", opencode, "uvx reqlore@1.2"),
     ] {
         let place = Place::new();
         place.write(&format!("project/{file}"), text);
         place.ok(&["--client", client.name(), "--yes", "--read-only"]);
         let words = entry(client, ConfigScope::Project, &place).join(" ");
-        assert!(words.starts_with("npx -y reqlore@1.2 --read-only"), "{words}");
+        assert_eq!(words.split(" --root").next(), Some(&*format!("{package} --read-only")));
     }
 }
 

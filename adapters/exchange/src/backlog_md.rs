@@ -6,7 +6,7 @@ use reqlore_domain::front_matter;
 use reqlore_domain::ports::exchange::{
     ExchangeFormat, ExportedFiles, ImportMapping, ImportedItem, ImportedItems, SourceFile,
 };
-use reqlore_domain::records::answers::csv::value_text;
+use reqlore_domain::records::answers::csv::{split_list, value_text};
 use reqlore_domain::records::answers::lists::ListedItem;
 use reqlore_domain::records::extra::node_value;
 use serde_json::{Value, json};
@@ -35,8 +35,12 @@ impl ExchangeFormat for BacklogMd {
         let (mut others, mut made, mut milestones) = (0, HashSet::new(), BTreeMap::new());
         for mut file in files.into_iter().filter(|file| is_markdown(&file.path)) {
             let (text, path) = (file.read_text()?, &file.path);
+            let Some((root, folder)) = folder_of(path) else {
+                others += 1;
+                continue;
+            };
             let mut fields = read_fields(&text, path, &mut imported.notes);
-            let (Some((root, folder)), Some(id)) = (folder_of(path), fields.get("id")) else {
+            let Some(id) = fields.get("id") else {
                 others += 1;
                 continue;
             };
@@ -45,7 +49,7 @@ impl ExchangeFormat for BacklogMd {
             if folder == "milestones" {
                 let source = format!("{root}#milestone {id}");
                 let mut epic = item_of("epic", source.clone(), title, fields);
-                body.clone_into(&mut epic.text);
+                epic.text = format!("{}\n\n{body}", epic.text).trim().to_owned();
                 imported.push(epic)?;
                 made.insert(source);
                 continue;
@@ -57,8 +61,9 @@ impl ExchangeFormat for BacklogMd {
                 story.parent = Some(source.clone());
                 milestones.insert(source, name);
             }
-            if let Some(Value::Array(tasks)) = story.values.remove("dependencies") {
-                let tasks = tasks.iter().map(|task| value_text(task).to_lowercase()).collect();
+            let tasks = story.values.remove("dependencies").filter(|tasks| !tasks.is_null());
+            if let Some(tasks) = tasks {
+                let tasks: Vec<String> = split_list(&value_text(&tasks).to_lowercase());
                 story.links.insert("depends_on".to_owned(), tasks);
             }
             let criteria = take_criteria(&mut story, body);
@@ -70,9 +75,10 @@ impl ExchangeFormat for BacklogMd {
             imported.push(item_of("epic", source, title, BTreeMap::new()))?;
         }
         if others > 0 {
-            let note =
-                format!("{others} other files are not taken: drafts, archives and documents");
-            imported.notes.push(note);
+            imported.notes.push(format!(
+                "Markdown files that are not imported, such as drafts, archives and documents: \
+                 {others}"
+            ));
         }
         Ok(imported)
     }
@@ -92,10 +98,12 @@ fn folder_of(path: &str) -> Option<(&str, &str)> {
     is_taken.then_some((root, folder))
 }
 
-/// The front matter of a file, and of an invalid one the valid lines.
+/// The front matter of a file, and of an invalid one the valid lines. Backlog.md accepts names that
+/// begin with `@` without quotes, which YAML does not.
 fn read_fields(text: &str, path: &str, notes: &mut Vec<String>) -> BTreeMap<String, Value> {
-    let parts = front_matter::split(text);
-    let entries = match front_matter::parse(parts) {
+    let (parts, quoted) = (front_matter::split(text), quote_names(text));
+    let parsed = front_matter::parse(parts);
+    let entries = match parsed.or_else(|_| front_matter::parse(front_matter::split(&quoted))) {
         Ok(parsed) => parsed.entries,
         Err(_) if parts.yaml.is_none() => Vec::new(),
         Err(problem) => {
@@ -107,10 +115,25 @@ fn read_fields(text: &str, path: &str, notes: &mut Vec<String>) -> BTreeMap<Stri
     entries.into_iter().map(|entry| (entry.key, node_value(&entry.node))).collect()
 }
 
+fn quote_names(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let name = line.find(": @").or_else(|| line.find("- @")).map(|mark| mark + 2);
+        match name.map(|start| (&line[..start], line[start..].trim_end())) {
+            Some((key, name)) if !name.contains(['"', '\'', '#', ',']) => {
+                quoted += &format!("{key}\"{name}\"\n");
+            }
+            _ => quoted += line,
+        }
+    }
+    quoted
+}
+
 /// The acceptance criteria of a task. All else is its text.
 fn take_criteria(story: &mut ImportedItem, body: &str) -> Vec<ImportedItem> {
     let (before, found) = sections(body);
-    let (mut text, mut criteria, mut used) = (before.to_owned(), Vec::new(), HashMap::new());
+    let mut text = format!("{}\n\n{before}", story.text);
+    let (mut criteria, mut used) = (Vec::new(), HashMap::new());
     for section in found {
         if !section.heading.title.starts_with("Acceptance Criteria") {
             text.extend([section.line, "\n", section.text]);
@@ -126,9 +149,9 @@ fn take_criteria(story: &mut ImportedItem, body: &str) -> Vec<ImportedItem> {
             // `[x] #1 Text`
             let marks = [("[ ] ", "Open"), ("[x] ", "Met"), ("[X] ", "Met")];
             let marked = marks.iter().find_map(|(mark, status)| {
-                Some((item.text.strip_prefix(mark)?, Some(("status".to_owned(), json!(status)))))
+                Some((item.whole.strip_prefix(mark)?, Some(("status".to_owned(), json!(status)))))
             });
-            let (text, status) = marked.unwrap_or((&item.text, None));
+            let (text, status) = marked.unwrap_or((&item.whole, None));
             let position = (index + 1).to_string();
             let numbered = text.strip_prefix('#').and_then(|text| text.split_once(' '));
             let (number, text) = numbered.unwrap_or((&position, text));

@@ -69,6 +69,8 @@ const HEADINGS: [(&str, &[&str]); 16] = [
         &[
             "parentid",
             "parentkey",
+            "epiclink",
+            "customfieldepiclink",
             "parentissue",
             "übergeordnet",
             "gehörtzu",
@@ -76,7 +78,7 @@ const HEADINGS: [(&str, &[&str]); 16] = [
             "oberpunkt",
         ],
     ),
-    ("epic", &["epos", "epicname", "epiclink"]),
+    ("epic", &["epos", "epicname"]),
     ("story", &["userstory", "anwendergeschichte"]),
     ("rank", &["rang", "reihenfolge"]),
     (
@@ -94,11 +96,14 @@ const HEADINGS: [(&str, &[&str]); 16] = [
     ("relates_to", &["relatesto", "outwardissuelinkrelates"]),
 ];
 
-/// German names of kinds.
+/// German names of kinds, and types of issues in Jira.
 const KINDS: [(&str, &[&str]); 5] = [
     ("epic", &["epos", "thema"]),
-    ("user_story", &["anwendergeschichte", "geschichte"]),
-    ("requirement", &["anforderung", "req"]),
+    (
+        "user_story",
+        &["anwendergeschichte", "geschichte", "task", "bug", "improvement", "newfeature"],
+    ),
+    ("requirement", &["anforderung", "req", "subtask"]),
     ("acceptance_criteria", &["akzeptanzkriterium", "abnahmekriterium", "kriterium"]),
     ("decision", &["entscheidung"]),
 ];
@@ -151,6 +156,7 @@ pub(crate) fn find_columns(
         };
         columns.push((name, field));
     }
+    let is_jira = headings.iter().any(|heading| heading == "Issue id");
     let has =
         |columns: &[(String, String)], field: &str| columns.iter().any(|(_, one)| one == field);
     for (index, (heading, _)) in columns.clone().iter().enumerate() {
@@ -165,10 +171,8 @@ pub(crate) fn find_columns(
                 if filled.all(|cell| kind_of(cell).is_some()) { "kind" } else { continue }
             }
             field if DERIVED.contains(&field) && heading == field => "",
-            // In Jira, `Parent` is an internal number.
-            "parent" if heading == "Parent" && headings.iter().any(|one| one == "Parent key") => {
-                heading.as_str()
-            }
+            // In Jira, these are internal numbers.
+            "parent" if matches!(&**heading, "Parent" | "Parent id") && is_jira => heading.as_str(),
             "Anforderung" | "Requirement" | "requirement" if !has(&columns, "title") => "title",
             field
                 if columns[..index].iter().any(|(_, other)| other == field && !is_list(field)) =>

@@ -36,7 +36,7 @@ impl ExchangeFormat for GitHub {
     }
 
     fn read(&self, files: Vec<SourceFile>, _: &mut ImportMapping) -> Result<ImportedItems, String> {
-        let note = "of labels and users only the names are taken, and the URL of other objects";
+        let note = "labels and users are imported by name only, other objects by their URL";
         let mut imported = ImportedItems { items: Vec::new(), notes: vec![note.to_owned()] };
         for mut file in files.into_iter().filter(|file| is_json(&file.path)) {
             let (text, path) = (file.read_text()?, &file.path);

@@ -18,17 +18,27 @@ impl ExchangeFormat for Kiro {
     }
 
     fn recognizes(&self, path: &str, beginning: &str) -> bool {
-        let is_kiro = path.split('/').any(|part| part == ".kiro");
-        spec_of(path).is_some() && (is_kiro || beginning.contains("**User Story:**"))
+        spec_of(path).is_some() && (is_in_kiro(path) || beginning.contains("**User Story:**"))
     }
 
     fn read(&self, files: Vec<SourceFile>, _: &mut ImportMapping) -> Result<ImportedItems, String> {
-        read_specs(files, "designs, tasks and steering", spec_of, read_section)
+        // Other files of a repository may have the same name.
+        let has_folder = files.iter().any(|file| is_in_kiro(&file.path));
+        let name_of: fn(&str) -> Option<&str> = if has_folder { spec_in_kiro } else { spec_of };
+        read_specs(files, "designs, tasks and steering", name_of, read_section)
     }
 
     fn write(&self, _: Vec<ListedItem>) -> Option<ExportedFiles> {
         None
     }
+}
+
+fn is_in_kiro(path: &str) -> bool {
+    path.split('/').any(|part| part == ".kiro")
+}
+
+fn spec_in_kiro(path: &str) -> Option<&str> {
+    spec_of(path).filter(|_| is_in_kiro(path))
 }
 
 /// The specification of a path such as `.kiro/specs/login/requirements.md`.

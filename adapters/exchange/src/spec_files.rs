@@ -7,7 +7,7 @@ use reqlore_domain::ports::exchange::{ImportedItem, ImportedItems, SourceFile};
 use crate::markdown::is_markdown;
 use crate::names::unique_id;
 use crate::outline::{Section, sections, whole_text};
-use crate::statements::{Statement, take_statements};
+use crate::statements::{Statement, StatementForm, take_statements};
 
 /// Adds the items of a section, whose text with deeper headings is given. Returns the heading and
 /// text that stay in the epic, or `None` if an item has the section with all below it.
@@ -42,7 +42,9 @@ pub(crate) fn read_specs(
         }
     }
     if count > 0 {
-        imported.notes.push(format!("{count} other files are not taken: {others}"));
+        imported
+            .notes
+            .push(format!("Markdown files that are not imported, such as {others}: {count}"));
     }
     Ok(imported)
 }
@@ -107,12 +109,22 @@ impl SpecReader<'_> {
 
     /// Adds a story. Its numbered statements are its criteria.
     pub(crate) fn add_story(&mut self, id: &str, title: &str, text: &str) -> &mut ImportedItem {
-        let (rest, found) = take_statements(text, |one| !one.number.is_empty());
+        // A line of prose may begin with a number.
+        let own_number = format!("{}.", id.trim_start_matches(|c: char| !c.is_ascii_digit()));
+        let (rest, found) = take_statements(text, |one| match one.form {
+            StatementForm::Paragraph => one.number.starts_with(&own_number),
+            _ => !one.number.is_empty(),
+        });
         let index = self.items.len();
-        without_label(&rest).clone_into(&mut self.add("user_story", 0, id, title).text);
-        for Statement { number, text, .. } in found {
+        let story = self.add("user_story", 0, id, title);
+        let before = found.first().and_then(|first| text.get(..first.start)).unwrap_or_default();
+        let before = before.trim_matches(['\n', ' ']);
+        let rest = rest.strip_suffix("\n\n---").unwrap_or(&rest).trim();
+        // The label of a list that was taken labels nothing, unless there is more.
+        story.text = if rest == before { without_label(rest) } else { rest }.to_owned();
+        for Statement { number, whole, .. } in found {
             let id = format!("{id}/{number}");
-            self.add("acceptance_criteria", index, &id, "").text = text;
+            self.add("acceptance_criteria", index, &id, "").text = whole;
         }
         &mut self.items[index]
     }
@@ -126,14 +138,16 @@ fn keep<'t>(kept: &mut Vec<(usize, &'t str, String)>, level: usize, heading: &'t
     kept.push((level, heading, text.to_owned()));
 }
 
-/// The text without a heading, label or line at its end, whose list was taken.
+/// The text before a list that was taken, without its heading, label or line at the end.
 fn without_label(text: &str) -> &str {
     let mut text = text.trim();
     loop {
         let start = text.rfind('\n').map_or(0, |end| end + 1);
         let line = text[start..].trim_end_matches([':', '：']);
-        let is_label = line.starts_with("**") && line.len() > 4 && line.ends_with("**");
-        if start == 0 || !(is_label || line.starts_with('#') || line == "---") {
+        let bold = line.strip_prefix("**").and_then(|line| line.strip_suffix("**"));
+        let is_label = bold.is_some_and(|bold| !bold.is_empty() && !bold.contains("**"));
+        let is_heading = line.trim_start_matches('#').starts_with(' ') && line.starts_with('#');
+        if !(is_label || is_heading || line == "---") {
             return text;
         }
         text = text[..start].trim_end();
@@ -150,7 +164,9 @@ pub(crate) fn split_heading(heading: &str) -> Option<(&str, &str)> {
     let (name, rest) = heading.split_at(first + length);
     let title = rest.trim_start_matches([' ', ':', '：', '-', '–', '—']);
     let is_date = rest.starts_with('-') && title.starts_with(|c: char| c.is_ascii_digit());
-    let is_split = heading[..first].chars().all(is_word) && !is_date;
-    let is_split = is_split && (rest.is_empty() || title.len() < rest.len());
+    // `OAuth 2.0 support` has no number of its own.
+    let marks = [':', '：', '-', '–', '—', '(', '（'];
+    let is_end = rest.is_empty() || rest.trim_start().starts_with(marks) || name.ends_with('.');
+    let is_split = heading[..first].chars().all(is_word) && !is_date && is_end;
     is_split.then(|| (name.trim_end_matches('.'), title.trim_matches('*').trim()))
 }

@@ -53,7 +53,7 @@ fn read_section<'t>(
             add_requirement(reader, id, title, whole.trim_matches('\n'));
             return None;
         }
-        if priority.is_some() || id.starts_with("User Story") || id.starts_with("US") {
+        if priority.is_some() || id.starts_with("User Story") || is_story(id) {
             let story = reader.add_story(id, if title.is_empty() { id } else { title }, whole);
             story.values.extend(priority.map(|text| ("priority".to_owned(), json!(text))));
             return None;
@@ -66,6 +66,12 @@ fn read_section<'t>(
         add_requirement(reader, &statement.id.unwrap_or_default(), &title, text);
     }
     Some((if section.is_title { "" } else { section.line }, rest))
+}
+
+/// True for `US1`, `US-1` and `US 1`.
+fn is_story(id: &str) -> bool {
+    let number = id.strip_prefix("US").map(|rest| rest.trim_start_matches(['-', ' ']));
+    number.is_some_and(|number| number.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// True for functional and other requirements and for success criteria.

@@ -21,6 +21,10 @@ pub(crate) struct Statement {
     pub(crate) number: String,
     /// Without ID and number.
     pub(crate) text: String,
+    /// With the ID.
+    pub(crate) whole: String,
+    /// Its position in the text from which it was taken.
+    pub(crate) start: usize,
 }
 
 /// The text without the statements that `is_taken` selects, and these statements.
@@ -30,7 +34,8 @@ pub(crate) fn take_statements(
 ) -> (String, Vec<Statement>) {
     let (mut rest, mut found, mut last, mut depth) = (String::new(), Vec::new(), 0, 0_usize);
     let mut take = |form: StatementForm, range: Range<usize>| {
-        let statement = parse_statement(form, &text[range.clone()]);
+        let mut statement = parse_statement(form, &text[range.clone()]);
+        statement.start = range.start;
         if !statement.text.trim().is_empty() && is_taken(&statement) {
             let before = text.get(last..range.start).unwrap_or_default();
             rest.push_str(if before.trim().is_empty() { "" } else { before });
@@ -50,7 +55,7 @@ pub(crate) fn take_statements(
                 // Lines without a blank line between them are one paragraph.
                 let (mut start, mut end) = (range.start, range.start);
                 for line in text[range].split_inclusive('\n') {
-                    if start < end && (split_id(line).is_some() || split_number(line).is_some()) {
+                    if start < end && is_taken(&parse_statement(StatementForm::Paragraph, line)) {
                         take(StatementForm::Paragraph, start..end);
                         start = end;
                     }
@@ -68,17 +73,23 @@ pub(crate) fn take_statements(
 fn parse_statement(form: StatementForm, source: &str) -> Statement {
     let text = match form {
         StatementForm::ListItem => list_item_text(source),
-        StatementForm::TableRow => source.trim().trim_matches('|').trim().to_owned(),
+        StatementForm::TableRow => {
+            let cells = source.trim().trim_matches('|');
+            let (first, rest) = cells.split_once('|').unwrap_or((cells, ""));
+            format!("{}: {}", first.trim().trim_matches('*'), rest.trim())
+        }
         StatementForm::Paragraph => source.trim_end().to_owned(),
     };
     let marker = source.split_whitespace().next().filter(|_| form == StatementForm::ListItem);
     let marker = marker.and_then(|marker| marker.strip_suffix(['.', ')'])).unwrap_or_default();
-    let (id, number, text) = match (split_id(&text), split_number(&text)) {
-        (Some((id, text)), _) => (Some(id.to_owned()), marker, text),
-        (None, Some((number, text))) if marker.is_empty() => (None, number, text),
+    let (id, number, whole) = match (split_id(&text), split_number(&text)) {
+        (Some((id, _)), _) => (Some(id.to_owned()), marker, &*text),
+        (None, Some((number, rest))) if marker.is_empty() => (None, number, rest),
         _ => (None, marker, &*text),
     };
-    Statement { form, id, number: number.to_owned(), text: text.to_owned() }
+    let cut = split_id(&text).map_or(whole, |(_, rest)| rest);
+    let (number, text, whole) = (number.to_owned(), cut.to_owned(), whole.to_owned());
+    Statement { form, id, number, text, whole, start: 0 }
 }
 
 /// The text of a list item without its marker and indentation.
@@ -98,7 +109,7 @@ fn list_item_text(source: &str) -> String {
     lines.join("\n")
 }
 
-/// Splits `ID: text`, also with the ID in bold or in a cell.
+/// Splits `ID: text`, also with the ID in bold.
 fn split_id(text: &str) -> Option<(&str, &str)> {
     let plain = text.strip_prefix("**").unwrap_or(text);
     let (id, after) = plain.split_at(plain.find([':', '*', ' ', '\n']).unwrap_or(plain.len()));
@@ -106,7 +117,7 @@ fn split_id(text: &str) -> Option<(&str, &str)> {
         && id.starts_with(|c: char| c.is_ascii_alphabetic())
         && id.contains(['-', '_', '.'])
         && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
-    let marks = [":**", "**:", "**", ":", " |"];
+    let marks = [":**", "**:", "**", ":"];
     let rest = marks.iter().find_map(|mark| after.strip_prefix(mark))?.trim_start();
     (is_id && !rest.is_empty()).then_some((id, rest))
 }

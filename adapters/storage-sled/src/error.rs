@@ -34,10 +34,11 @@ pub(crate) fn from_sled(error: sled::Error) -> StoreError {
             }
         }
         sled::Error::Io(error) => {
-            // sled repeats an error as the debug text of the first one.
-            let is_first = error.raw_os_error().is_some();
-            let error = if is_first { error } else { error.kind().into() };
-            database_unavailable("the disk failed; check it and restart the server", Some(error))
+            // After the first failure, sled returns copies without the code of the system. Their text
+            // is the debug form of the first error.
+            let cause = error.raw_os_error().map(|_| format!(" ({error})")).unwrap_or_default();
+            let problem = format!("the disk failed{cause}; check it and restart the server");
+            database_unavailable(&problem, None)
         }
         // Its text has an offset in sled's notation.
         sled::Error::Corruption { .. } => damaged_structure("a part of its log"),

@@ -369,7 +369,12 @@ impl<'s> ImportPlan<'s> {
             for name in targets {
                 match self.find(index, &name) {
                     Target::Stored(id) if !self.stored.contains_key(&id) => missing.push(id),
-                    target => links.push((relation.clone(), target)),
+                    target => {
+                        let link = (relation.clone(), target);
+                        if !links.contains(&link) {
+                            links.push(link);
+                        }
+                    }
                 }
             }
             if !missing.is_empty() {

@@ -48,7 +48,7 @@ fn milestones_are_epics_and_issues_stories() {
         }),
     );
     set(2, json!({ "assignee": "", "other_assignees": [], "tags": [] }));
-    let notes = "of labels and users only the names are taken, and the URL of other objects";
+    let notes = "labels and users are imported by name only, other objects by their URL";
     let expected = ImportedItems { items: expected, notes: vec![notes.to_owned()] };
     assert_eq!(read(&GitHub, &[(path, ISSUES), ("README.md", "# x")]), expected);
 }

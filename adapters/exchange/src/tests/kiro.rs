@@ -37,7 +37,10 @@ fn requirements_are_stories_and_numbered_items_criteria() {
     ];
     let expected = ImportedItems {
         items: items.into_iter().map(|one| item(PATH, one)).collect(),
-        notes: vec!["1 other files are not taken: designs, tasks and steering".to_owned()],
+        notes: vec![
+            "Markdown files that are not imported, such as designs, tasks and steering: 1"
+                .to_owned(),
+        ],
     };
     assert_eq!(read(&Kiro, &files), expected);
 }
@@ -71,4 +74,19 @@ fn requirements_below_kiro_or_with_user_stories_are_recognized() {
     assert_eq!(recognized("login/requirements.md", SPEC), "kiro");
     assert_eq!(recognized("docs/requirements.md", "# Requirements"), "markdown");
     assert_eq!(recognized(".kiro/specs/login/old-requirements.md", SPEC), "markdown");
+}
+
+#[test]
+fn story_keeps_last_lines_ids_and_decimals() {
+    let text = "# Requirements Document\n\n### Requirement 2: Files\n\nAt most\n1.5 GB.\n\n\
+        #### Acceptance Criteria\n\n1. UTF-8: names are kept\n\n**Must be fast**\n\n\
+        ### OAuth 2.0 support\n\nLater.\n";
+    let items =
+        read(&Kiro, &[(".kiro/specs/a/requirements.md", text), ("docs/requirements.md", text)])
+            .items;
+    assert_eq!(items.len(), 3, "{items:?}");
+    assert_eq!(items[0].text, "### OAuth 2.0 support\n\nLater.");
+    let kept = "At most\n1.5 GB.\n\n#### Acceptance Criteria\n\n**Must be fast**";
+    assert_eq!(items[1].text, kept);
+    assert_eq!(items[2].text, "UTF-8: names are kept");
 }

@@ -43,7 +43,9 @@ fn feature_has_stories_with_criteria_and_requirements() {
     {
         expected[index].values.insert(name.to_owned(), json!(value));
     }
-    let notes = "1 other files are not taken: plans, tasks, research and checklists".to_owned();
+    let notes =
+        "Markdown files that are not imported, such as plans, tasks, research and checklists: 1"
+            .to_owned();
     let files = [("specs/001-login/plan.md", "# Plan"), (PATH, SPEC)];
     let expected = ImportedItems { items: expected, notes: vec![notes] };
     assert_eq!(read(&SpecKit, &files), expected);
@@ -84,4 +86,13 @@ fn spec_with_user_scenarios_is_recognized() {
     assert_eq!(recognized(PATH, "### Requirement: A\n"), "openspec");
     assert_eq!(recognized(PATH, "# A\n"), "markdown");
     assert_eq!(recognized("specs/001-login/plan.md", SPEC), "markdown");
+}
+
+#[test]
+fn requirements_are_read_from_aligned_tables() {
+    let text = "# Feature Specification: A\n\n## Requirements\n\n| ID | Text |\n|---|---|\n\
+        | **FR-001** | Fast |\n| FR-002     | Small |\n\n### USB 3 ports\n";
+    let items = read(&SpecKit, &[("specs/001-a/spec.md", text)]).items;
+    let titles: Vec<&str> = items.iter().map(|item| &*item.title).collect();
+    assert_eq!(titles, ["A", "Fast", "Small"]);
 }
