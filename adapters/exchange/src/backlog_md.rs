@@ -49,7 +49,7 @@ impl ExchangeFormat for BacklogMd {
             if folder == "milestones" {
                 let source = format!("{root}#milestone {id}");
                 let mut epic = item_of("epic", source.clone(), title, fields);
-                epic.text = format!("{}\n\n{body}", epic.text).trim().to_owned();
+                format!("{}\n\n{body}", epic.text).trim().clone_into(&mut epic.text);
                 imported.push(epic)?;
                 made.insert(source);
                 continue;
@@ -121,7 +121,7 @@ fn quote_names(text: &str) -> String {
         let name = line.find(": @").or_else(|| line.find("- @")).map(|mark| mark + 2);
         match name.map(|start| (&line[..start], line[start..].trim_end())) {
             Some((key, name)) if !name.contains(['"', '\'', '#', ',']) => {
-                quoted += &format!("{key}\"{name}\"\n");
+                quoted.extend([key, "\"", name, "\"\n"]);
             }
             _ => quoted += line,
         }

@@ -121,7 +121,8 @@ impl SpecReader<'_> {
         let before = before.trim_matches(['\n', ' ']);
         let rest = rest.strip_suffix("\n\n---").unwrap_or(&rest).trim();
         // The label of a list that was taken labels nothing, unless there is more.
-        story.text = if rest == before { without_label(rest) } else { rest }.to_owned();
+        let rest = if rest == before { without_label(rest) } else { rest };
+        rest.clone_into(&mut story.text);
         for Statement { number, whole, .. } in found {
             let id = format!("{id}/{number}");
             self.add("acceptance_criteria", index, &id, "").text = whole;

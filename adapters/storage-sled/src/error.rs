@@ -34,8 +34,8 @@ pub(crate) fn from_sled(error: sled::Error) -> StoreError {
             }
         }
         sled::Error::Io(error) => {
-            // After the first failure, sled returns copies without the code of the system. Their text
-            // is the debug form of the first error.
+            // After the first failure, sled returns copies without the code of the system, with the
+            // debug form of the first error as their text.
             let cause = error.raw_os_error().map(|_| format!(" ({error})")).unwrap_or_default();
             let problem = format!("the disk failed{cause}; check it and restart the server");
             database_unavailable(&problem, None)

@@ -8,6 +8,7 @@ use reqlore_domain::records::ended::SUPERSEDES;
 use reqlore_domain::records::fields::{IMPORTED_FROM, find_field};
 use serde_json::{Map, Value, json};
 
+use super::item_values::is_empty;
 use super::plan::{ImportPlan, ItemAction, PlannedItem, Target};
 use crate::writes::record_change::WANTED_ID;
 
@@ -178,12 +179,13 @@ impl ImportPlan<'_> {
         }
         let mut extra = Map::new();
         let mut fields = Map::new();
-        for (name, value) in values {
-            let is_empty = value.is_null() || *value == json!("") || *value == json!([]);
-            let (group, name) = match name.split_once('.') {
+        for (key, value) in values {
+            // There is nothing to remove.
+            let is_absent = stored.as_ref().is_none_or(|stored| !stored.values.contains_key(key));
+            let (group, name) = match key.split_once('.') {
                 Some(("fields", name)) => (&mut fields, name),
                 Some(("extra", name)) => (&mut extra, name),
-                _ => (&mut entry, &**name),
+                _ => (&mut entry, &**key),
             };
             let is_new = stored.is_none();
             match name {
@@ -191,7 +193,7 @@ impl ImportPlan<'_> {
                     group.insert("description".to_owned(), json!(item.text));
                 }
                 "text" => {}
-                _ if is_new && is_empty => {}
+                _ if is_absent && is_empty(value) => {}
                 name => _ = group.insert(name.to_owned(), value.clone()),
             }
         }

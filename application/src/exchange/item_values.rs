@@ -237,6 +237,10 @@ fn text_hash(text: &str) -> Value {
     json!(short_hash(text.trim_matches(['\r', '\n'])))
 }
 
+pub(super) fn is_empty(value: &Value) -> bool {
+    value.is_null() || *value == json!("") || *value == json!([])
+}
+
 /// The hash of the values that the source gives: 16 hexadecimal digits.
 pub(super) fn values_hash(values: &ItemValues, given: &ItemValues) -> String {
     let mut hashed = Map::new();
@@ -248,7 +252,7 @@ pub(super) fn values_hash(values: &ItemValues, given: &ItemValues) -> String {
             value => value.cloned().unwrap_or_default(),
         };
         // A record does not have empty values.
-        if !value.is_null() && value != json!("") && value != json!([]) {
+        if !is_empty(&value) {
             hashed.insert(key.clone(), value);
         }
     }

@@ -6,14 +6,14 @@ use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::ports::exchange::{ImportedItem, ImportedItems, file_title};
 use reqlore_domain::records::answers::lists::ListedItem;
 use reqlore_domain::records::custom_field::CustomField;
-use reqlore_domain::records::extra::MAX_IMPORTED_FROM_CHARS;
+use reqlore_domain::records::extra::{MAX_EXTRA_KEYS, MAX_IMPORTED_FROM_CHARS};
 use reqlore_domain::records::fields::IMPORTED_FROM;
 use reqlore_domain::records::kinds::{RecordKind, find_kind};
 use reqlore_domain::records::schema::RecordSchema;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::item_values::{
-    ItemReader, ItemValues, LINKS, has_relation, record_values, short_hash, values_hash,
+    ItemReader, ItemValues, LINKS, has_relation, is_empty, record_values, short_hash, values_hash,
 };
 use super::report::{ImportReport, ReportedItem};
 
@@ -60,7 +60,7 @@ pub(super) struct StoredMatch {
     pub(super) version: String,
     /// The hash of the last import; `None` for a record that no import wrote.
     hash: Option<String>,
-    values: ItemValues,
+    pub(super) values: ItemValues,
     parent: Option<String>,
     pub(super) links: Vec<(String, String)>,
 }
@@ -147,6 +147,17 @@ impl<'s> ImportPlan<'s> {
             is_link
         });
         item.links = given;
+        let is_extra =
+            |(key, value): &(&String, &Value)| key.starts_with("extra.") && !is_empty(value);
+        let extras = values.iter().filter(is_extra).count();
+        if extras >= MAX_EXTRA_KEYS {
+            self.report.problem(format!(
+                "{}: it has {extras} values without a field; at most {} can be kept as extra keys, \
+                 so leave columns out in the mapping file",
+                item.source,
+                MAX_EXTRA_KEYS - 1
+            ));
+        }
         let (links, hash) = (Vec::new(), String::new());
         let action = ItemAction::Create;
         let planned =
