@@ -4,15 +4,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use reqlore_domain::front_matter;
 use reqlore_domain::ports::exchange::{
-    ExchangeFormat, ExportedFiles, ImportMapping, ImportedItem, ImportedItems, SourceFile,
+    ExchangeFormat, ImportMapping, ImportedItem, ImportedItems, SourceFile,
 };
 use reqlore_domain::records::answers::csv::{split_list, value_text};
-use reqlore_domain::records::answers::lists::ListedItem;
 use reqlore_domain::records::extra::node_value;
 use serde_json::{Value, json};
 
 use crate::github::item_of;
-use crate::markdown::is_markdown;
+use crate::markdown::{is_markdown, other_files_note};
 use crate::names::unique_id;
 use crate::outline::sections;
 use crate::statements::{StatementForm, take_statements};
@@ -74,17 +73,8 @@ impl ExchangeFormat for BacklogMd {
         for (source, title) in milestones {
             imported.push(item_of("epic", source, title, BTreeMap::new()))?;
         }
-        if others > 0 {
-            imported.notes.push(format!(
-                "Markdown files that are not imported, such as drafts, archives and documents: \
-                 {others}"
-            ));
-        }
+        imported.notes.extend(other_files_note(others, "drafts, archives and documents"));
         Ok(imported)
-    }
-
-    fn write(&self, _: Vec<ListedItem>) -> Option<ExportedFiles> {
-        None
     }
 }
 
@@ -101,9 +91,14 @@ fn folder_of(path: &str) -> Option<(&str, &str)> {
 /// The front matter of a file, and of an invalid one the valid lines. Backlog.md accepts names that
 /// begin with `@` without quotes, which YAML does not.
 fn read_fields(text: &str, path: &str, notes: &mut Vec<String>) -> BTreeMap<String, Value> {
-    let (parts, quoted) = (front_matter::split(text), quote_names(text));
-    let parsed = front_matter::parse(parts);
-    let entries = match parsed.or_else(|_| front_matter::parse(front_matter::split(&quoted))) {
+    let parts = front_matter::split(text);
+    let quoted;
+    let mut parsed = front_matter::parse(parts);
+    if parsed.is_err() {
+        quoted = quote_names(text);
+        parsed = front_matter::parse(front_matter::split(&quoted));
+    }
+    let entries = match parsed {
         Ok(parsed) => parsed.entries,
         Err(_) if parts.yaml.is_none() => Vec::new(),
         Err(problem) => {

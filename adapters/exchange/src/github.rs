@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, HashSet};
 
 use reqlore_domain::ports::exchange::{
-    ExchangeFormat, ExportedFiles, ImportMapping, ImportedItem, ImportedItems, SourceFile,
+    ExchangeFormat, ImportMapping, ImportedItem, ImportedItems, SourceFile,
 };
-use reqlore_domain::records::answers::lists::ListedItem;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -60,10 +59,6 @@ impl ExchangeFormat for GitHub {
             }
         }
         Ok(imported)
-    }
-
-    fn write(&self, _: Vec<ListedItem>) -> Option<ExportedFiles> {
-        None
     }
 }
 

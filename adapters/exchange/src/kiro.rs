@@ -1,10 +1,7 @@
 //! Kiro: one specification a folder below `.kiro/specs`. Its numbered requirements have a user
 //! story and acceptance criteria.
 
-use reqlore_domain::ports::exchange::{
-    ExchangeFormat, ExportedFiles, ImportMapping, ImportedItems, SourceFile,
-};
-use reqlore_domain::records::answers::lists::ListedItem;
+use reqlore_domain::ports::exchange::{ExchangeFormat, ImportMapping, ImportedItems, SourceFile};
 
 use crate::names::{folder_of, title_of};
 use crate::outline::Section;
@@ -26,10 +23,6 @@ impl ExchangeFormat for Kiro {
         let has_folder = files.iter().any(|file| is_in_kiro(&file.path));
         let name_of: fn(&str) -> Option<&str> = if has_folder { spec_in_kiro } else { spec_of };
         read_specs(files, "designs, tasks and steering", name_of, read_section)
-    }
-
-    fn write(&self, _: Vec<ListedItem>) -> Option<ExportedFiles> {
-        None
     }
 }
 

@@ -21,6 +21,12 @@ pub(crate) fn is_markdown(path: &str) -> bool {
     [".md", ".markdown"].iter().any(|end| path.ends_with(end))
 }
 
+/// The note on Markdown files of a source that no item contains; `None` if there are none.
+pub(crate) fn other_files_note(count: usize, examples: &str) -> Option<String> {
+    let note = || format!("Markdown files that are not imported, such as {examples}: {count}");
+    (count > 0).then(note)
+}
+
 impl ExchangeFormat for MarkdownDocument {
     fn name(&self) -> &'static str {
         "markdown"

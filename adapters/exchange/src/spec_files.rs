@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use reqlore_domain::ports::exchange::{ImportedItem, ImportedItems, SourceFile};
 
-use crate::markdown::is_markdown;
+use crate::markdown::{is_markdown, other_files_note};
 use crate::names::unique_id;
 use crate::outline::{Section, sections, whole_text};
 use crate::statements::{Statement, StatementForm, take_statements};
@@ -41,11 +41,7 @@ pub(crate) fn read_specs(
             imported.push(item).map_err(|problem| format!("{}: {problem}", file.path))?;
         }
     }
-    if count > 0 {
-        imported
-            .notes
-            .push(format!("Markdown files that are not imported, such as {others}: {count}"));
-    }
+    imported.notes.extend(other_files_note(count, others));
     Ok(imported)
 }
 

@@ -1,9 +1,6 @@
 //! spec-kit: one feature a folder below `specs`, with user stories and numbered requirements.
 
-use reqlore_domain::ports::exchange::{
-    ExchangeFormat, ExportedFiles, ImportMapping, ImportedItems, SourceFile,
-};
-use reqlore_domain::records::answers::lists::ListedItem;
+use reqlore_domain::ports::exchange::{ExchangeFormat, ImportMapping, ImportedItems, SourceFile};
 use serde_json::json;
 
 use crate::names::{folder_of, split_title};
@@ -25,10 +22,6 @@ impl ExchangeFormat for SpecKit {
 
     fn read(&self, files: Vec<SourceFile>, _: &mut ImportMapping) -> Result<ImportedItems, String> {
         read_specs(files, "plans, tasks, research and checklists", spec_of, read_section)
-    }
-
-    fn write(&self, _: Vec<ListedItem>) -> Option<ExportedFiles> {
-        None
     }
 }
 

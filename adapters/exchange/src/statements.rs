@@ -82,13 +82,12 @@ fn parse_statement(form: StatementForm, source: &str) -> Statement {
     };
     let marker = source.split_whitespace().next().filter(|_| form == StatementForm::ListItem);
     let marker = marker.and_then(|marker| marker.strip_suffix(['.', ')'])).unwrap_or_default();
-    let (id, number, whole) = match (split_id(&text), split_number(&text)) {
-        (Some((id, _)), _) => (Some(id.to_owned()), marker, &*text),
-        (None, Some((number, rest))) if marker.is_empty() => (None, number, rest),
-        _ => (None, marker, &*text),
+    let (id, number, rest, whole) = match (split_id(&text), split_number(&text)) {
+        (Some((id, rest)), _) => (Some(id.to_owned()), marker, rest, &*text),
+        (None, Some((number, rest))) if marker.is_empty() => (None, number, rest, rest),
+        _ => (None, marker, &*text, &*text),
     };
-    let cut = split_id(&text).map_or(whole, |(_, rest)| rest);
-    let (number, text, whole) = (number.to_owned(), cut.to_owned(), whole.to_owned());
+    let (number, text, whole) = (number.to_owned(), rest.to_owned(), whole.to_owned());
     Statement { form, id, number, text, whole, start: 0 }
 }
 

@@ -30,7 +30,9 @@ pub trait ExchangeFormat: Sync {
 
     /// Renders records, each parent before its children, as files; `None` if the format is only
     /// imported.
-    fn write(&self, records: Vec<ListedItem>) -> Option<ExportedFiles>;
+    fn write(&self, _records: Vec<ListedItem>) -> Option<ExportedFiles> {
+        None
+    }
 }
 
 /// A file to import.
