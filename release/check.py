@@ -22,6 +22,7 @@ from typing import Any
 
 from ask import served
 from bill import linked
+from files import digest_of, target_rows
 from image import PROCESSORS
 from wheel import check_wheel
 
@@ -62,10 +63,6 @@ def sums(out: Path, files: list[Path]) -> None:
     for path in files:
         expect(listed[path.name] == digest_of(path), f"{path.name} does not match SHA256SUMS")
     print(f"ok SHA256SUMS of {len(files)} files")
-
-
-def digest_of(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def archive(path: Path) -> None:
@@ -163,8 +160,7 @@ def wheel(path: Path) -> None:
     """Compares a wheel with its list of files, and installs and starts that of this machine."""
     program = check_wheel(path)
     tag = path.stem.split("-none-")[1]
-    rows = [line.split() for line in (ROOT / "release/targets").read_text().splitlines()]
-    (target,) = [row[0] for row in rows if row[0] != "#" and row[3] == tag]
+    (target,) = [target for target, columns in target_rows().items() if columns[2] == tag]
     same = program == binaries(path.parent)[target]
     expect(same, f"{path.name} contains another binary than the archive of {target}")
     with zipfile.ZipFile(path) as content:

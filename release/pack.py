@@ -8,7 +8,6 @@ packages. The output does not depend on time, user or directory order.
 """
 
 import gzip
-import hashlib
 import json
 import os
 import re
@@ -23,6 +22,7 @@ from time import gmtime
 from typing import Any
 
 from ask import tools_of
+from files import digest_of, target_rows
 from formula import BLOCKS, formula
 from image import image, tar_of
 from licences import licences
@@ -56,10 +56,12 @@ def main(out: Path, binaries: dict[str, Path]) -> None:
     papers[FOREIGN_LICENCES] = licences().encode()
     extras = papers | shell_completions()
     all_licences = {name: papers[name] for name in (*OWN_LICENCES, FOREIGN_LICENCES)}
-    bundles, hashes, static = [], {}, {}
+    bundles, hashes, static, rows = [], {}, {}, target_rows()
     for target, path in binaries.items():
         stem, binary = f"reqlore-{VERSION}-{target}", path.read_bytes()
-        _, _, system, tag = row_of(target)
+        if target not in rows:
+            sys.exit(f"release/targets has no {target}")
+        _, system, tag = rows[target]
         archive(out / f"{stem}.tar.gz", stem, {"reqlore": binary} | extras)
         hashes[target] = digest_of(out / f"{stem}.tar.gz")
         wheel = wheel_files(binary, tag, VERSION, HOME, NAME, all_licences)
@@ -90,18 +92,6 @@ def authorities() -> dict[str, bytes]:
         "etc/ssl/certs/ca-certificates.crt": Path(certifi.where()).read_bytes(),
         "usr/share/doc/certifi/LICENSE": Path(str(about.locate_file(licence))).read_bytes(),
     }
-
-
-def row_of(target: str) -> list[str]:
-    """Returns the columns of a target in release/targets."""
-    for line in (ROOT / "release/targets").read_text().splitlines():
-        if line.startswith(f"{target} "):
-            return line.split()
-    sys.exit(f"release/targets has no {target}")
-
-
-def digest_of(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def shell_completions() -> dict[str, bytes]:
@@ -214,7 +204,7 @@ def server(about: dict[str, Any], bundles: list[Path], has_image: bool) -> dict[
             "registryType": "mcpb",
             "identifier": f"{HOME}/releases/download/v{VERSION}/{path.name}",
             "version": VERSION,
-            "fileSha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+            "fileSha256": digest_of(path),
             "transport": {"type": "stdio"},
         }
         for path in bundles
