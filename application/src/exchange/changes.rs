@@ -1,7 +1,5 @@
 //! The calls of `apply_changes` that carry out a plan, in batches.
 
-use std::collections::BTreeMap;
-
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::records::answers::applied_changes::EntryResult;
 use reqlore_domain::records::ended::SUPERSEDES;
@@ -42,21 +40,19 @@ impl ImportPlan<'_> {
     ) -> Result<usize, (usize, usize, E)> {
         let steps = self.steps();
         let (mut batch, mut bytes, mut done) = (ChangeBatch::default(), 0, 0);
-        let mut has_writes = false;
         for step in &steps {
-            let is_link = !matches!(step, Step::Write(_));
             let (index, mut entry) = self.entry(step, &batch);
             let size = entry.to_string().len();
-            // A link needs the ID of its target, and a large batch may be refused.
+            // An update needs the ID of its record, and a large batch may be refused.
             let is_full = batch.entries.len() == MAX_ENTRIES || bytes + size > MAX_BATCH_BYTES;
-            if !batch.entries.is_empty() && (is_full || is_link && has_writes) {
+            let is_early = matches!(step, Step::Link(..)) && self.is_local(index, &batch);
+            if !batch.entries.is_empty() && (is_full || is_early) {
                 done += self.send(&mut batch, (done, steps.len()), &mut write)?;
-                (bytes, has_writes) = (0, false);
+                bytes = 0;
                 // With the IDs of the batch that was just sent.
                 (_, entry) = self.entry(step, &batch);
             }
             bytes += size;
-            has_writes |= !is_link;
             batch.entries.push(entry);
             batch.items.push(index);
         }
@@ -97,35 +93,16 @@ impl ImportPlan<'_> {
             (*action == ItemAction::Update, level, wanted.map_or(u32::MAX, |one| one.number))
         });
         let mut steps: Vec<Step> = order.iter().map(|index| Step::Write(*index)).collect();
-        for index in order {
-            let item = &self.items[index];
-            let is_item = ItemKind::from_name(item.kind.name).is_some();
-            let (mut links, mut has_others) = (Vec::new(), false);
-            for (position, (relation, target)) in item.links.iter().enumerate() {
-                if is_item && relation != SUPERSEDES {
-                    if !self.has_link(item, relation, target) {
-                        links.push(Step::Relate(index, position));
-                    }
-                } else {
-                    has_others = true;
-                }
-            }
-            steps.extend(links);
-            if has_others {
-                steps.push(Step::Link(index));
+        for (index, position) in &self.missing_links {
+            let item = &self.items[*index];
+            let relation = &item.links[*position].0;
+            if ItemKind::from_name(item.kind.name).is_some() && relation != SUPERSEDES {
+                steps.push(Step::Relate(*index, *position));
+            } else if !matches!(steps.last(), Some(Step::Link(one)) if one == index) {
+                steps.push(Step::Link(*index));
             }
         }
         steps
-    }
-
-    /// True if the stored record of an item has this link.
-    fn has_link(&self, item: &PlannedItem, relation: &str, target: &Target) -> bool {
-        let id = match target {
-            Target::Stored(id) => id,
-            Target::Item(index) => self.id_of(*index),
-        };
-        let mut links = item.stored.iter().flat_map(|stored| &stored.links);
-        links.any(|(one, linked)| one == relation && linked == id)
     }
 
     fn entry(&self, step: &Step, batch: &ChangeBatch) -> (usize, Value) {
@@ -133,17 +110,22 @@ impl ImportPlan<'_> {
             Step::Write(index) => (*index, self.write_entry(*index, batch)),
             Step::Relate(index, position) => {
                 let (relation, target) = &self.items[*index].links[*position];
-                let (source, target) = (self.id_of(*index), self.target_id(target, batch));
-                (
-                    *index,
-                    json!({ "relate": { "source": source, "target": target, "type": relation } }),
-                )
+                let source = self.target_id(&Target::Item(*index), batch);
+                let target = self.target_id(target, batch);
+                let link = json!({ "source": source, "target": target, "type": relation });
+                (*index, json!({ "relate": link }))
             }
             Step::Link(index) => {
-                let mut links: BTreeMap<&str, Vec<String>> = BTreeMap::new();
                 let item = &self.items[*index];
+                let mut links =
+                    item.stored.as_ref().map(|one| one.links.clone()).unwrap_or_default();
+                links.retain(|relation, _| item.links.iter().any(|(one, _)| one == relation));
                 for (relation, target) in &item.links {
-                    links.entry(relation).or_default().push(self.target_id(target, batch));
+                    let (targets, id) =
+                        (links.entry(relation.clone()).or_default(), self.target_id(target, batch));
+                    if !targets.contains(&id) {
+                        targets.push(id);
+                    }
                 }
                 let id = self.id_of(*index);
                 let entry = match links.get(SUPERSEDES) {
@@ -205,6 +187,11 @@ impl ImportPlan<'_> {
         entry.into()
     }
 
+    /// True for a record that the batch creates, which only its local name identifies.
+    fn is_local(&self, index: usize, batch: &ChangeBatch) -> bool {
+        batch.items.contains(&index) && self.id_of(index).is_empty()
+    }
+
     fn id_of(&self, index: usize) -> &str {
         let stored = self.items[index].stored.as_ref().map(|stored| &*stored.id);
         stored.or_else(|| self.written.get(&index).map(String::as_str)).unwrap_or_default()
@@ -213,7 +200,7 @@ impl ImportPlan<'_> {
     fn target_id(&self, target: &Target, batch: &ChangeBatch) -> String {
         match target {
             Target::Stored(id) => id.clone(),
-            Target::Item(index) if batch.items.contains(index) && self.id_of(*index).is_empty() => {
+            Target::Item(index) if self.is_local(*index, batch) => {
                 format!("${}", local_name(*index))
             }
             Target::Item(index) => self.id_of(*index).to_owned(),

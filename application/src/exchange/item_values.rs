@@ -20,12 +20,10 @@ use serde_json::{Map, Value, json};
 
 use super::report::ImportReport;
 
-/// Values by the argument of a tool, `fields.NAME`, `extra.NAME`, `links.RELATION` or `parent`. A
-/// text is the hash of the text.
+/// Values by the argument of a tool, `fields.NAME`, `extra.NAME` or `parent`. A text is the hash of
+/// the text.
 pub(super) type ItemValues = BTreeMap<String, Value>;
 
-/// The prefix of relations in [`ItemValues`].
-pub(super) const LINKS: &str = "links.";
 const MAX_TITLE_CHARS: usize = 500;
 
 /// Converts an item. Adds problems that prevent its import, and notes on values that become extra
@@ -248,7 +246,7 @@ pub(super) fn values_hash(values: &ItemValues, given: &ItemValues) -> String {
         let value = match values.get(key) {
             // A server spells a user like its name.
             Some(Value::String(name)) if key == "assignee" => json!(name.to_lowercase()),
-            Some(Value::Array(list)) => json!(unique_texts(list, key.starts_with(LINKS))),
+            Some(Value::Array(list)) => json!(unique_texts(list)),
             value => value.cloned().unwrap_or_default(),
         };
         // A record does not have empty values.
@@ -259,16 +257,13 @@ pub(super) fn values_hash(values: &ItemValues, given: &ItemValues) -> String {
     short_hash(&Value::Object(hashed).to_string())
 }
 
-fn unique_texts(list: &[Value], is_sorted: bool) -> Vec<String> {
+fn unique_texts(list: &[Value]) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
     for value in list {
         let text = value_text(value).trim().to_owned();
         if !text.is_empty() && !texts.contains(&text) {
             texts.push(text);
         }
-    }
-    if is_sorted {
-        texts.sort();
     }
     texts
 }

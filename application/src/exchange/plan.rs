@@ -1,8 +1,9 @@
 //! The plan of an import: the action for each item, decided by its identity and hashes.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use reqlore_domain::backlog::{ItemKind, Reference};
+use reqlore_domain::backlog::fields::find_by_name;
+use reqlore_domain::backlog::{ItemKind, Reference, RelationshipType};
 use reqlore_domain::ports::exchange::{ImportedItem, ImportedItems, file_title};
 use reqlore_domain::records::answers::lists::ListedItem;
 use reqlore_domain::records::custom_field::CustomField;
@@ -13,7 +14,7 @@ use reqlore_domain::records::schema::RecordSchema;
 use serde_json::{Value, json};
 
 use super::item_values::{
-    ItemReader, ItemValues, LINKS, has_relation, is_empty, record_values, short_hash, values_hash,
+    ItemReader, ItemValues, has_relation, is_empty, record_values, short_hash, values_hash,
 };
 use super::report::{ImportReport, ReportedItem};
 
@@ -62,7 +63,7 @@ pub(super) struct StoredMatch {
     hash: Option<String>,
     pub(super) values: ItemValues,
     parent: Option<String>,
-    pub(super) links: Vec<(String, String)>,
+    pub(super) links: BTreeMap<String, Vec<String>>,
 }
 
 /// Another item of the import, or a reference or ID of the project.
@@ -84,6 +85,10 @@ pub struct ImportPlan<'s> {
     paths: HashSet<String>,
     /// The records of the project, with the items that they are.
     stored: HashMap<String, Option<usize>>,
+    /// The links of all records of the project, as [`Self::link_key`] has them.
+    stored_links: HashSet<(String, String, String)>,
+    /// The links that the project lacks: the item and the position in its links.
+    pub(super) missing_links: Vec<(usize, usize)>,
     /// The IDs of created records.
     pub(super) written: BTreeMap<usize, String>,
     pub(super) report: ImportReport,
@@ -101,6 +106,8 @@ impl<'s> ImportPlan<'s> {
             by_id: HashMap::new(),
             paths: HashSet::new(),
             stored: HashMap::new(),
+            stored_links: HashSet::new(),
+            missing_links: Vec::new(),
             written: BTreeMap::new(),
         };
         for item in imported.items {
@@ -322,17 +329,18 @@ impl<'s> ImportPlan<'s> {
             self.report.gone.push(format!("{id} ({source})"));
         }
         self.stored.insert(id.clone(), found);
+        for (relation, targets) in &record.links {
+            let keys = targets.iter().map(|target| link_key(id.clone(), relation, target.clone()));
+            self.stored_links.extend(keys);
+        }
         let Some(index) = found else { return };
-        let links = record.links.iter().flat_map(|(relation, targets)| {
-            targets.iter().map(move |target| (relation.clone(), target.clone()))
-        });
         self.items[index].stored = Some(StoredMatch {
             id,
             version: record.version.clone(),
             hash: imported.map(|(_, hash)| hash.to_owned()),
             values: record_values(record),
             parent: record.parent.clone(),
-            links: links.collect(),
+            links: record.links.clone(),
         });
     }
 
@@ -349,7 +357,8 @@ impl<'s> ImportPlan<'s> {
         }
         for index in 0..self.items.len() {
             let mut given = self.items[index].values.clone();
-            self.add_targets(&mut given, index);
+            let parent = self.items[index].parent.as_ref().map(|parent| self.identity(parent));
+            given.extend(parent.map(|parent| ("parent".to_owned(), json!(parent))));
             let hash = values_hash(&given, &given);
             let action = match &self.items[index].stored {
                 None => ItemAction::Create,
@@ -367,6 +376,7 @@ impl<'s> ImportPlan<'s> {
             (self.items[index].hash, self.items[index].action) = (hash, action);
         }
         self.check_required();
+        self.find_missing_links();
         for item in &self.items {
             report_item(&mut self.report, item);
         }
@@ -416,41 +426,50 @@ impl<'s> ImportPlan<'s> {
         }
     }
 
-    /// Adds the parent and links that the source gives, by their identity in the source.
-    fn add_targets(&self, values: &mut ItemValues, index: usize) {
-        let name = |target: &Target| match target {
-            Target::Item(index) => self.items[*index].item.source.clone(),
-            Target::Stored(id) => self.identity(id),
-        };
-        let PlannedItem { parent, links, .. } = &self.items[index];
-        values.extend(parent.as_ref().map(|parent| ("parent".to_owned(), json!(name(parent)))));
-        let mut by_relation: HashMap<&str, Vec<String>> = HashMap::new();
-        for (relation, target) in links {
-            by_relation.entry(relation).or_default().push(name(target));
-        }
-        for (relation, names) in by_relation {
-            values.insert(format!("{LINKS}{relation}"), json!(names));
-        }
-    }
-
     fn stored_values(&self, stored: &StoredMatch) -> ItemValues {
         let mut values = stored.values.clone();
-        values
-            .extend(stored.parent.iter().map(|id| ("parent".to_owned(), json!(self.identity(id)))));
-        let relations: BTreeSet<&str> =
-            stored.links.iter().map(|(relation, _)| &**relation).collect();
-        for relation in relations {
-            let targets = stored.links.iter().filter(|(one, _)| one == relation);
-            let names: Vec<String> = targets.map(|(_, id)| self.identity(id)).collect();
-            values.insert(format!("{LINKS}{relation}"), json!(names));
-        }
+        let parent = stored.parent.clone().map(|id| self.identity(&Target::Stored(id)));
+        values.extend(parent.map(|parent| ("parent".to_owned(), json!(parent))));
         values
     }
 
-    /// The source of a record of this import, or the ID of another one.
-    fn identity(&self, id: &str) -> String {
-        let index = self.stored.get(id).copied().flatten();
-        index.map_or_else(|| id.to_owned(), |index| self.items[index].item.source.clone())
+    /// The source of an item or of its record, or the ID of another record.
+    fn identity(&self, target: &Target) -> String {
+        let index = match target {
+            Target::Item(index) => Some(*index),
+            Target::Stored(id) => self.stored.get(id).copied().flatten(),
+        };
+        match (index, target) {
+            (Some(index), _) => self.items[index].item.source.clone(),
+            (None, Target::Stored(id)) => id.clone(),
+            (None, Target::Item(_)) => String::new(),
+        }
+    }
+
+    /// Links are only added, so that an import that was interrupted before them adds them when it
+    /// runs again.
+    fn find_missing_links(&mut self) {
+        let id = |index: usize| {
+            let PlannedItem { stored, item, .. } = &self.items[index];
+            stored.as_ref().map_or(&item.source, |stored| &stored.id).clone()
+        };
+        let mut found = HashSet::new();
+        for (index, item) in self.items.iter().enumerate() {
+            if matches!(item.action, ItemAction::KeepEdited | ItemAction::Conflict) {
+                continue;
+            }
+            for (position, (relation, target)) in item.links.iter().enumerate() {
+                let target = match target {
+                    Target::Item(target) => id(*target),
+                    Target::Stored(target) => target.clone(),
+                };
+                let key = link_key(id(index), relation, target);
+                if !self.stored_links.contains(&key) && found.insert(key) {
+                    self.missing_links.push((index, position));
+                }
+            }
+        }
+        self.report.links = self.missing_links.len();
     }
 
     fn check_required(&mut self) {
@@ -474,6 +493,15 @@ impl<'s> ImportPlan<'s> {
     pub fn report(&self) -> &ImportReport {
         &self.report
     }
+}
+
+/// A link as source, relation and target. A mutual one is the same from both ends.
+fn link_key(source: String, relation: &str, target: String) -> (String, String, String) {
+    let found = find_by_name(&RelationshipType::ALL, |one| one.name(), relation);
+    let is_mutual = found.is_some_and(RelationshipType::is_mutual);
+    let (source, target) =
+        if is_mutual && target < source { (target, source) } else { (source, target) };
+    (source, relation.to_owned(), target)
 }
 
 fn report_item(report: &mut ImportReport, planned: &PlannedItem) {

@@ -18,6 +18,8 @@ pub struct ImportReport {
     pub created: Vec<ReportedItem>,
     pub updated: Vec<ReportedItem>,
     pub unchanged: usize,
+    /// The number of links that the project lacks, which are added.
+    pub links: usize,
     /// Edited in the project only, and not replaced.
     pub edited_here: Vec<ReportedItem>,
     /// Edited on both sides, and not replaced.
@@ -87,6 +89,9 @@ impl ImportReport {
                 );
             }
             text.push_str(if is_markdown { "\n" } else { "" });
+        }
+        if self.links > 0 {
+            let _ = writeln!(text, "Links to add: {}", self.links);
         }
         let _ = writeln!(text, "Unchanged: {}", self.unchanged);
         text
