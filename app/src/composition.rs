@@ -92,6 +92,7 @@ pub(crate) fn ports_over(
             awaits_index_builds: false,
         },
         schemas: Arc::default(),
+        exchange_formats: &reqlore_exchange::FORMATS,
     })
 }
 

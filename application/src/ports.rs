@@ -7,6 +7,7 @@ use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::claims::ClaimStore;
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::{DocumentRepository, ReadScope};
+use reqlore_domain::ports::exchange::ExchangeFormat;
 use reqlore_domain::ports::history::DocumentHistory;
 use reqlore_domain::ports::id_generator::IdGenerator;
 use reqlore_domain::ports::idempotency::IdempotencyStore;
@@ -47,6 +48,8 @@ pub struct ApplicationPorts {
     pub settings: ApplicationSettings,
     /// Custom fields and statuses of projects.
     pub schemas: Arc<RecordSchemas>,
+    /// The first one that recognizes a file reads it.
+    pub exchange_formats: &'static [&'static dyn ExchangeFormat],
 }
 
 impl ApplicationPorts {

@@ -65,6 +65,7 @@ pub(crate) fn application(
         progress: Arc::new(NoProgress),
         settings: ApplicationSettings::default(),
         schemas: Arc::default(),
+        exchange_formats: &[],
     })
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::client::{project, reqlore};
+use crate::client::{Server, project, reqlore};
 use crate::copy_and_backup::run_ok;
 use crate::init::output;
 use crate::repository;
@@ -323,6 +323,59 @@ fn backlog_md_tasks_are_imported_and_follow_edited_titles() {
     )
     .unwrap();
     assert_eq!(counts(&import(root, "import backlog")), [0, 0, 4, 0, 0]);
+}
+
+#[test]
+fn missing_links_are_added_and_mutual_ones_only_once() {
+    let project = project();
+    let root = project.path();
+    let sheet = "id,kind,title,depends_on,relates_to\n1,story,A,2,2\n2,story,B,,1\n";
+    write(root, "items.csv", sheet);
+    let links = |report: &Value| report["links"].as_u64().unwrap();
+    assert_eq!(links(&import(root, "import items.csv")), 2);
+    assert_eq!(links(&import(root, "import items.csv")), 0);
+    let all = records(root, "fs");
+    let (first, second) = (record(&all, "A"), record(&all, "B"));
+    let id = |story: &Value| story["reference_id"].clone();
+    assert_eq!(first["links"], json!({ "depends_on": [id(second)], "relates_to": [id(second)] }));
+    assert!(second.get("links").is_none(), "{second}");
+    let link = json!({ "source": id(first), "type": "depends_on", "target": id(second) });
+    Server::start(root).data("delete_relationship", link);
+    let report = import(root, "import items.csv");
+    assert_eq!((links(&report), counts(&report)), (1, [0, 0, 3, 0, 0]));
+    // A link that the source lost is kept, and is not an edit.
+    write(root, "items.csv", sheet.replace("A,2,2", "A,,"));
+    let report = import(root, "import items.csv");
+    assert_eq!((links(&report), counts(&report)), (0, [0, 0, 3, 0, 0]));
+    assert_eq!(record(&records(root, "fs"), "A"), first);
+}
+
+#[test]
+fn values_without_a_field_become_custom_fields_on_request() {
+    let project = project();
+    let root = project.path();
+    write(root, ".reqlore/project.toml", "# Ours\n[fields.risk]\ntype = \"number\"\n");
+    write(
+        root,
+        "items.csv",
+        "id,title,Risk,Größe (h),Build,Due,Notes\n1,A,2,1.5,007,2026-11-28,\"a\nb\"\n2,B,,3,,,\n",
+    );
+    let planned = import(root, "import items.csv --add-fields --dry-run");
+    let notes = planned["notes"].to_string();
+    assert!(notes.contains("Größe (h): new field groesse_h (number)"), "{notes}");
+    let schema = || fs::read_to_string(root.join(".reqlore/project.toml")).unwrap();
+    assert!(!schema().contains("groesse_h"));
+    assert_eq!(counts(&import(root, "import items.csv --add-fields")), [4, 0, 0, 0, 0]);
+    assert_eq!(counts(&import(root, "import items.csv --add-fields")), [0, 0, 4, 0, 0]);
+    let text = schema();
+    assert!(text.starts_with("# Ours\n[fields.risk]"), "{text}");
+    let due = "[fields.due]\nlabel = \"Due\"\ntype = \"date\"\nkinds = [\"requirement\"]\n";
+    assert!(text.contains(due), "{text}");
+    let all = records(root, "fs");
+    let fields = json!({ "build": "007", "due": "2026-11-28", "groesse_h": 1.5, "risk": 2 });
+    assert_eq!(record(&all, "A")["fields"], fields);
+    assert_eq!(record(&all, "A")["extra"], json!({ "notes": "a\nb" }));
+    assert_eq!(run_ok(root, "check"), "Nothing to fix.\n");
 }
 
 #[test]

@@ -38,6 +38,7 @@ mod hostile_files;
 mod hostile_names;
 mod http;
 mod import_cycles;
+mod import_items;
 mod imports;
 mod index_crash;
 mod index_rebuild;

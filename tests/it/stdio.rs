@@ -171,7 +171,7 @@ fn stdio_every_protocol_revision_works_in_one_process() {
     let project = project();
     let mut server = Server::start(project.path());
     let before = server.ask(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }));
-    assert_eq!(before["result"]["tools"].as_array().map(Vec::len), Some(38));
+    assert_eq!(before["result"]["tools"].as_array().map(Vec::len), Some(39));
     for (requested, negotiated) in [
         ("2024-11-05", "2024-11-05"),
         ("2025-03-26", "2025-03-26"),

@@ -29,8 +29,3 @@ pub const FORMATS: [&dyn ExchangeFormat; 8] = [
     &github::GitHub,
     &json::Json,
 ];
-
-/// The format with this name.
-pub fn find_format(name: &str) -> Option<&'static dyn ExchangeFormat> {
-    FORMATS.into_iter().find(|format| format.name().eq_ignore_ascii_case(name))
-}

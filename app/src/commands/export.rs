@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::error::ErrorKind;
-use reqlore_domain::ports::exchange::{ExchangeFormat, ExportedFiles};
+use reqlore_domain::ports::exchange::{ExchangeFormat, ExportedFiles, find_format};
 use reqlore_domain::records::answers::lists::{LISTED_KEYS, ListPage, ListedItem};
 use reqlore_domain::untrusted_text::{encode_line, encode_lines};
-use reqlore_exchange::{FORMATS, find_format};
+use reqlore_exchange::FORMATS;
 use serde_json::json;
 
 use super::output::{clean_line, print, write_stdout};
@@ -70,7 +70,7 @@ pub(crate) fn run(config: &AppConfig, options: &ExportOptions) -> Result<u8> {
 
 /// `argument` named the format.
 pub(super) fn parse_format(argument: &str, name: &str) -> Result<&'static dyn ExchangeFormat> {
-    find_format(name).ok_or_else(|| {
+    find_format(&FORMATS, name).ok_or_else(|| {
         let (name, names) = (clean_line(name), format_names().join(", "));
         let message = format!("{argument}: {name:?} is not a format; use one of {names}");
         CommandError::usage_error(message)

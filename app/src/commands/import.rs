@@ -4,12 +4,14 @@ use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read, Write as _};
 use std::path::{Path, PathBuf};
 
-use reqlore_application::exchange::{ImportOptions, ImportPlan, ImportReport};
+use reqlore_application::exchange::{ImportOptions, ImportPlan, ImportReport, new_fields};
 use reqlore_domain::ports::exchange::{
     ExchangeFormat, ImportMapping, ImportedItems, MAX_SOURCE_BYTES, SourceFile,
 };
 use reqlore_domain::ports::service::ProgressSink;
 use reqlore_domain::records::answers::applied_changes::AppliedChanges;
+use reqlore_domain::records::answers::record_schema::{RecordSchemaAnswer, RecordSchemaChange};
+use reqlore_domain::records::schema::RecordSchema;
 use reqlore_domain::untrusted_text::encode_line;
 use reqlore_exchange::FORMATS;
 use serde_json::json;
@@ -25,6 +27,8 @@ const MAX_FILES: usize = 20_000;
 const MAX_DEPTH: usize = 20;
 /// The part of a file in which a format is recognized.
 const SAMPLE_BYTES: u64 = 64 << 10;
+/// Of each list of the report.
+const MAX_LINES: usize = 50;
 const MAX_MAPPING_BYTES: u64 = 1 << 20;
 const EXTENSIONS: [&str; 5] = ["csv", "tsv", "json", "md", "markdown"];
 /// Hidden folders that tools use for specifications.
@@ -51,6 +55,9 @@ pub(crate) struct ImportCommandOptions {
     /// Replace items that were edited both here and in the source
     #[arg(long)]
     update: bool,
+    /// Give values without a field a custom field; the user must be able to edit project.toml
+    #[arg(long)]
+    add_fields: bool,
     /// Print the report as JSON
     #[arg(long, conflicts_with = "markdown")]
     json: bool,
@@ -66,7 +73,7 @@ fn from_help() -> String {
 }
 
 pub(crate) fn run(config: &AppConfig, options: &ImportCommandOptions) -> Result<u8> {
-    let mut mapping = read_mapping(options.map.as_deref())?;
+    let mapping = read_mapping(options.map.as_deref())?;
     let paths = source_files(&options.source)?;
     let named = options.from.as_deref().or(Some(&mapping.format)).filter(|name| !name.is_empty());
     let format = match named {
@@ -75,12 +82,12 @@ pub(crate) fn run(config: &AppConfig, options: &ImportCommandOptions) -> Result<
     };
     let purpose = if options.dry_run { ClientPurpose::Read } else { ClientPurpose::Add };
     let client = ToolClient::open(config, &options.project, purpose)?;
-    let schema = client.record_schema()?;
-    format.name().clone_into(&mut mapping.format);
-    for field in &schema.fields {
-        mapping.custom_fields.push((field.name.clone(), field.label.clone()));
-    }
-    let imported = read_items(format, paths, &mut mapping)?;
+    let mut document = client.schema_document()?;
+    let mut schema = RecordSchema::parse(&document.text);
+    let mut mapping = mapping.for_format(format, &schema);
+    let mut imported = read_items(format, paths, &mut mapping)?;
+    let has_new_fields =
+        options.add_fields && add_fields(&mut document, &mut schema, &mapping, &mut imported)?;
     let import = ImportOptions {
         format: format.name().to_owned(),
         into: options.into.as_ref().map(|epic| epic.trim().to_uppercase()),
@@ -94,6 +101,10 @@ pub(crate) fn run(config: &AppConfig, options: &ImportCommandOptions) -> Result<
     if options.dry_run || !plan.report().problems.is_empty() {
         print_report(options, plan.report(), &mapping, is_mapped, &[])?;
         return Ok(if plan.report().problems.is_empty() { EXIT_OK } else { EXIT_FAILED });
+    }
+    if has_new_fields {
+        let change = json!({ "text": document.text, "if_version": document.version });
+        client.call::<RecordSchemaChange>("set_record_schema", change)?;
     }
     let progress = ProgressDisplay::on_terminal();
     let written = plan.apply(|batch, done, total| {
@@ -114,6 +125,25 @@ pub(crate) fn run(config: &AppConfig, options: &ImportCommandOptions) -> Result<
         return Err(error);
     }
     print_report(options, plan.report(), &mapping, is_mapped, &plan.renumbered())
+}
+
+/// Adds custom fields to the document of the schema. False if there is no value without a field.
+fn add_fields(
+    document: &mut RecordSchemaAnswer,
+    schema: &mut RecordSchema,
+    mapping: &ImportMapping,
+    imported: &mut ImportedItems,
+) -> Result<bool> {
+    let tables = new_fields(schema, mapping, imported);
+    document.text += &tables;
+    *schema = RecordSchema::parse(&document.text);
+    match schema.diagnostics.first() {
+        Some(problem) if !tables.is_empty() => {
+            let message = format!("--add-fields: project.toml: {}", problem.message);
+            Err(CommandError::usage_error(message))
+        }
+        _ => Ok(!tables.is_empty()),
+    }
 }
 
 fn shown(path: &Path) -> String {
@@ -296,7 +326,7 @@ fn print_report(
         }
     }
     text += if options.markdown { "\n" } else { "" };
-    text += &report.text(options.markdown);
+    text += &report.text(options.markdown, MAX_LINES);
     for (from, to) in renumbered {
         text += &format!("{} of the source is {to} here\n", encode_line(from));
     }

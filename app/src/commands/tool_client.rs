@@ -134,11 +134,15 @@ impl ToolClient {
 
     /// The custom fields and statuses of the project.
     pub(crate) fn record_schema(&self) -> Result<RecordSchema, Error> {
-        match self.call::<RecordSchemaAnswer>("get_record_schema", json!({})) {
-            Ok(answer) => Ok(RecordSchema::parse(&answer.text)),
+        self.schema_document().map(|answer| RecordSchema::parse(&answer.text))
+    }
+
+    /// The document with the custom fields and statuses.
+    pub(crate) fn schema_document(&self) -> Result<RecordSchemaAnswer, Error> {
+        match self.call("get_record_schema", json!({})) {
             // The toolsets with records are turned off.
-            Err(error) if error.kind == ErrorKind::UnknownTool => Ok(RecordSchema::default()),
-            Err(error) => Err(error),
+            Err(error) if error.kind == ErrorKind::UnknownTool => Ok(RecordSchemaAnswer::default()),
+            answer => answer,
         }
     }
 

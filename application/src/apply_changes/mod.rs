@@ -31,6 +31,7 @@ use crate::writes::change::Change;
 use crate::writes::local_names::LocalNames;
 use crate::writes::read_versions::ReadVersions;
 
+#[derive(Clone)]
 pub(crate) struct ApplyChanges {
     /// The toolsets whose items it creates.
     pub(crate) toolsets: Vec<Toolset>,
@@ -134,7 +135,7 @@ impl ApplyChanges {
     }
 
     /// Applies entries. `expected` is what the dry run of their plan read.
-    async fn apply(
+    pub(crate) async fn apply(
         &self,
         request: &ToolRequest<'_>,
         entries: &[Value],

@@ -15,7 +15,7 @@ mod list_epics;
 pub(crate) mod list_items;
 mod list_ready;
 pub(crate) mod prompts;
-mod record_contents;
+pub(crate) mod record_contents;
 pub(crate) mod relationship;
 mod relationship_tools;
 pub mod repair;

@@ -14,6 +14,18 @@ use reqlore_domain::records::tombstone::RecordRef;
 use super::item_lookup::BacklogReader;
 use crate::documents::{MAX_READ_DOCUMENTS, document_text};
 
+/// Records with their links, texts and extra keys.
+pub(crate) async fn listed_records(
+    backlog: BacklogReader<'_>,
+    schema: &RecordSchema,
+    metas: &[Arc<DocumentMeta>],
+) -> Result<Vec<ListedItem>> {
+    let listed = metas.iter().filter_map(|meta| ListedItem::of_record(meta, schema));
+    let mut items: Vec<ListedItem> = listed.collect();
+    add_contents((backlog, schema), [true; 3], metas, &mut items).await?;
+    Ok(items)
+}
+
 /// Adds the links, texts and extra keys, if they are wanted.
 pub(super) async fn add_contents(
     (backlog, schema): (BacklogReader<'_>, &RecordSchema),

@@ -62,6 +62,20 @@ impl ImportPlan<'_> {
         Ok(done)
     }
 
+    /// The entries as one batch; `None` if an update needs the ID of a new record.
+    pub(super) fn one_batch(&self) -> Option<Vec<Value>> {
+        let mut batch = ChangeBatch::default();
+        for step in self.steps() {
+            let (index, entry) = self.entry(&step, &batch);
+            if matches!(step, Step::Link(_)) && self.is_local(index, &batch) {
+                return None;
+            }
+            batch.entries.push(entry);
+            batch.items.push(index);
+        }
+        Some(batch.entries)
+    }
+
     fn send<E>(
         &mut self,
         batch: &mut ChangeBatch,

@@ -188,7 +188,7 @@ impl ItemReader<'_> {
 }
 
 /// The name of an extra key for a column: letters, digits and `_`.
-fn extra_name(name: &str, schema: &RecordSchema) -> String {
+pub(super) fn extra_name(name: &str, schema: &RecordSchema) -> String {
     if is_field_name(name) && check_extra(name, "", schema).is_ok() {
         return name.to_owned();
     }

@@ -6,10 +6,13 @@
 //! the source is an edit there.
 
 mod changes;
+pub(crate) mod import_items;
 mod item_values;
+mod new_fields;
 mod plan;
 mod report;
 
 pub use self::changes::ChangeBatch;
+pub use self::new_fields::new_fields;
 pub use self::plan::{ImportOptions, ImportPlan};
 pub use self::report::{ImportReport, ReportedItem};

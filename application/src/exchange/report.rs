@@ -6,9 +6,6 @@ use std::fmt::Write;
 use reqlore_domain::untrusted_text::encode_line;
 use serde::Serialize;
 
-/// Maximum number of lines of a list in text and Markdown.
-const MAX_LINES: usize = 50;
-
 /// The actions and problems of an import.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ImportReport {
@@ -60,7 +57,7 @@ impl ImportReport {
     }
 
     /// The text; in Markdown with headings and lists.
-    pub fn text(&self, is_markdown: bool) -> String {
+    pub fn text(&self, is_markdown: bool, max_lines: usize) -> String {
         let mut text = String::new();
         let lines = |items: &[ReportedItem]| items.iter().map(ReportedItem::line).collect();
         let sections: [(&str, Vec<String>); 7] = [
@@ -78,14 +75,14 @@ impl ImportReport {
             }
             let (open, bullet) = if is_markdown { ("## ", "- ") } else { ("", "  ") };
             let _ = writeln!(text, "{open}{heading}: {}", lines.len());
-            for line in lines.iter().take(MAX_LINES) {
+            for line in lines.iter().take(max_lines) {
                 let _ = writeln!(text, "{bullet}{}", encode_line(line));
             }
-            if lines.len() > MAX_LINES {
+            if lines.len() > max_lines {
                 let _ = writeln!(
                     text,
                     "{bullet}… and {} more (all with --json)",
-                    lines.len() - MAX_LINES
+                    lines.len() - max_lines
                 );
             }
             text.push_str(if is_markdown { "\n" } else { "" });

@@ -124,6 +124,7 @@ impl TestApplication {
             progress: Arc::new(NoProgress),
             settings: ApplicationSettings::default(),
             schemas: Arc::default(),
+            exchange_formats: &[],
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use reqlore_domain::ports::project_resolver::Toolset;
 
 use crate::apply_changes::ApplyChanges;
+use crate::exchange::import_items::ImportItems;
 use crate::ports::ApplicationPorts;
 use crate::record_schemas::operations::{GetRecordSchema, SetRecordSchema};
 use crate::record_templates::ListRecordTemplates;
@@ -56,6 +57,7 @@ pub(crate) fn enabled_tools(ports: &ApplicationPorts) -> Vec<ListedTool> {
     if has(Toolset::Backlog) || has(Toolset::Knowledge) {
         // Its entries need a tool that writes one item.
         let changes = ApplyChanges { toolsets: settings.toolsets.clone(), tools: tools.clone() };
+        add(&mut tools, Box::new(ImportItems(changes.clone())), Toolset::Backlog);
         add(&mut tools, Box::new(changes), Toolset::Backlog);
         add(&mut tools, Box::new(history::get_history::GetHistory), Toolset::Backlog);
         add(&mut tools, Box::new(history::list_changes::ListChanges), Toolset::Backlog);

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::records::answers::lists::ListedItem;
+use crate::records::custom_field::CustomField;
+use crate::records::schema::RecordSchema;
 
 /// Maximum size of all files of a source.
 pub const MAX_SOURCE_BYTES: u64 = 100 << 20;
@@ -33,6 +35,14 @@ pub trait ExchangeFormat: Sync {
     fn write(&self, _records: Vec<ListedItem>) -> Option<ExportedFiles> {
         None
     }
+}
+
+/// The format with this name.
+pub fn find_format(
+    formats: &[&'static dyn ExchangeFormat],
+    name: &str,
+) -> Option<&'static dyn ExchangeFormat> {
+    formats.iter().copied().find(|format| format.name().eq_ignore_ascii_case(name.trim()))
 }
 
 /// A file to import.
@@ -136,4 +146,16 @@ pub struct ImportMapping {
     /// Names and labels of the project's custom fields, for guesses.
     #[serde(skip)]
     pub custom_fields: Vec<(String, String)>,
+}
+
+impl ImportMapping {
+    /// The mapping for a format and the custom fields of a project.
+    #[must_use]
+    pub fn for_format(mut self, format: &dyn ExchangeFormat, schema: &RecordSchema) -> Self {
+        format.name().clone_into(&mut self.format);
+        for CustomField { name, label, .. } in &schema.fields {
+            self.custom_fields.push((name.clone(), label.clone()));
+        }
+        self
+    }
 }

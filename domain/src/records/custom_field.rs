@@ -11,7 +11,7 @@ use crate::bounded_types::{check_text, truncate_echo};
 use crate::timestamp::Timestamp;
 
 /// A field that a project adds to records of some kinds.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CustomField {
     /// The key in front matter, arguments and answers.
     pub name: String,

@@ -24,7 +24,9 @@ named_enum! {
 
 named_enum! {
     /// The type of a custom field. Its name is a value of the schema.
+    #[derive(Default)]
     CustomType {
+        #[default]
         Text = "text",
         Number = "number",
         /// A day such as 2026-11-27.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::untrusted_text::encode_id;
 
 // Without doc comments, which would become part of the schema.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct AppliedChanges {
     pub project: String,
     pub dry_run: bool,

@@ -1,0 +1,97 @@
+//! Custom fields for the values of a source that no field of the project takes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use reqlore_domain::ports::exchange::{ImportMapping, ImportedItem, ImportedItems};
+use reqlore_domain::records::answers::csv::value_text;
+use reqlore_domain::records::custom_field::{CustomField, CustomType};
+use reqlore_domain::records::kinds::find_kind;
+use reqlore_domain::records::schema::RecordSchema;
+use reqlore_domain::records::values::is_built_in;
+use serde_json::{Value, json};
+
+use super::item_values::{extra_name, is_empty};
+
+/// The first type that has all values is that of the field.
+const TYPES: [CustomType; 4] =
+    [CustomType::Number, CustomType::Date, CustomType::Url, CustomType::Text];
+
+/// Returns tables to append to the schema of the project, and adds a note for each. The values get
+/// the names of their fields. One that no type has, such as several lines, stays an extra key.
+pub fn new_fields(
+    schema: &RecordSchema,
+    mapping: &ImportMapping,
+    imported: &mut ImportedItems,
+) -> String {
+    let mut tables = String::new();
+    let mut names = BTreeMap::new();
+    for (name, NewField { kinds, values }) in collect(schema, &imported.items) {
+        let field = extra_name(name, schema);
+        let is_taken = names.values().any(|taken| *taken == field) || is_built_in(&field);
+        let Some(field_type) = TYPES.into_iter().find(|one| has_all(*one, &values)) else {
+            continue;
+        };
+        if is_taken || field.starts_with("source_") {
+            continue;
+        }
+        let column = mapping.columns.iter().find(|(_, field)| *field == name);
+        let label = column.map_or(name, |(column, _)| column).trim();
+        let kinds: Vec<&str> = kinds.into_iter().collect();
+        let type_name = field_type.name();
+        // Texts of JSON are texts of TOML.
+        _ = writeln!(
+            tables,
+            "\n[fields.{field}]\nlabel = {}\ntype = \"{type_name}\"\nkinds = {}",
+            json!(label),
+            json!(kinds)
+        );
+        imported.notes.push(format!("{label}: new field {field} ({type_name})"));
+        names.insert(name.to_owned(), field);
+    }
+    for item in &mut imported.items {
+        let values = std::mem::take(&mut item.values).into_iter();
+        let renamed = values.map(|(name, value)| match names.get(&name) {
+            Some(field) => (field.clone(), value),
+            None => (name, value),
+        });
+        item.values = renamed.collect();
+    }
+    tables
+}
+
+#[derive(Default)]
+struct NewField<'i> {
+    kinds: BTreeSet<&'static str>,
+    values: Vec<&'i Value>,
+}
+
+/// The values that no field of the project takes, by name.
+fn collect<'i>(
+    schema: &RecordSchema,
+    items: &'i [ImportedItem],
+) -> BTreeMap<&'i str, NewField<'i>> {
+    let mut found: BTreeMap<&str, NewField<'_>> = BTreeMap::new();
+    for item in items {
+        let Some(kind) = find_kind(&item.kind) else { continue };
+        for (name, value) in &item.values {
+            if !is_empty(value) && !is_built_in(name) && schema.field(name).is_none() {
+                let field = found.entry(name).or_default();
+                field.kinds.insert(kind.name);
+                field.values.push(value);
+            }
+        }
+    }
+    found
+}
+
+fn has_all(field_type: CustomType, values: &[&Value]) -> bool {
+    let field = CustomField { field_type, ..CustomField::default() };
+    values.iter().all(|value| {
+        let text = value_text(value);
+        // `007` and `1.10` are not numbers: they would be shown as others.
+        let is_same = field_type != CustomType::Number
+            || text.parse::<f64>().is_ok_and(|number| number.to_string() == text);
+        is_same && field.parse(&json!(text)).is_ok()
+    })
+}
