@@ -372,6 +372,10 @@ fn values_without_a_field_become_custom_fields_on_request() {
     let due = "[fields.due]\nlabel = \"Due\"\ntype = \"date\"\nkinds = [\"requirement\"]\n";
     assert!(text.contains(due), "{text}");
     let all = records(root, "fs");
+    // A mapping file that was written before the fields has their headings.
+    write(root, "map.toml", "[columns]\n\"Größe (h)\" = \"Größe (h)\"\nBuild = \"Build\"\n");
+    let report = import(root, "import items.csv --add-fields --map map.toml");
+    assert_eq!(counts(&report), [0, 0, 4, 0, 0], "{report}");
     let fields = json!({ "build": "007", "due": "2026-11-28", "groesse_h": 1.5, "risk": 2 });
     assert_eq!(record(&all, "A")["fields"], fields);
     assert_eq!(record(&all, "A")["extra"], json!({ "notes": "a\nb" }));

@@ -112,15 +112,22 @@ impl ItemReader<'_> {
         };
         let key = (kind.name, ItemKind::from_name(kind.name).is_none());
         let built_in = fields_of(kind).find(is_settable);
-        let read = match (built_in, self.schema.find_field(key, name)) {
-            (Some(field), _) => self.read_built_in(kind, field, value),
-            (None, Ok(field)) => read_custom(field, value).map(Some),
-            (None, Err(_)) => return self.add_extra(item, name, value, values),
+        let find_custom = |name: &str| self.schema.find_field(key, name).ok();
+        let custom = match built_in {
+            Some(_) => None,
+            None => find_custom(name).or_else(|| find_custom(&key_form(name))),
         };
-        match (read, built_in.is_some()) {
+        let read = match (built_in, custom) {
+            (Some(field), _) => self.read_built_in(kind, field, value),
+            (None, Some(field)) => read_custom(field, value).map(Some),
+            (None, None) => return self.add_extra(item, name, value, values),
+        };
+        match (read, custom) {
             (Ok(None), _) => {}
-            (Ok(Some(value)), true) => _ = values.insert(name.to_owned(), value),
-            (Ok(Some(value)), false) => _ = values.insert(format!("fields.{name}"), value),
+            (Ok(Some(value)), None) => _ = values.insert(name.to_owned(), value),
+            (Ok(Some(value)), Some(field)) => {
+                values.insert(format!("fields.{}", field.name), value);
+            }
             (Err(problem), _) => {
                 self.report.add_unknown(name, &text);
                 let source = &item.source;
@@ -187,11 +194,18 @@ impl ItemReader<'_> {
     }
 }
 
-/// The name of an extra key for a column: letters, digits and `_`.
-pub(super) fn extra_name(name: &str, schema: &RecordSchema) -> String {
+/// The name of an extra key for a column.
+fn extra_name(name: &str, schema: &RecordSchema) -> String {
     if is_field_name(name) && check_extra(name, "", schema).is_ok() {
         return name.to_owned();
     }
+    let key = key_form(name);
+    let is_valid = is_field_name(&key) && check_extra(&key, "", schema).is_ok();
+    if is_valid { key } else { format!("source_{key}") }
+}
+
+/// The heading of a column as the name of a field or key: letters, digits and `_`.
+pub(super) fn key_form(name: &str) -> String {
     let mut key = String::new();
     for c in name.to_lowercase().chars() {
         match c {
@@ -204,9 +218,7 @@ pub(super) fn extra_name(name: &str, schema: &RecordSchema) -> String {
             _ => key.push('_'),
         }
     }
-    let key: String = key.trim_matches('_').chars().take(30).collect();
-    let is_valid = is_field_name(&key) && check_extra(&key, "", schema).is_ok();
-    if is_valid { key } else { format!("source_{key}") }
+    key.trim_matches('_').chars().take(30).collect()
 }
 
 /// The values of a stored record, without its parent and links.

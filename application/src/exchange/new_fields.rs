@@ -8,31 +8,31 @@ use reqlore_domain::records::answers::csv::value_text;
 use reqlore_domain::records::custom_field::{CustomField, CustomType};
 use reqlore_domain::records::kinds::find_kind;
 use reqlore_domain::records::schema::RecordSchema;
-use reqlore_domain::records::values::is_built_in;
+use reqlore_domain::records::values::{is_built_in, is_field_name};
 use serde_json::{Value, json};
 
-use super::item_values::{extra_name, is_empty};
+use super::item_values::{is_empty, key_form};
 
 /// The first type that has all values is that of the field.
 const TYPES: [CustomType; 4] =
     [CustomType::Number, CustomType::Date, CustomType::Url, CustomType::Text];
 
-/// Returns tables to append to the schema of the project, and adds a note for each. The values get
-/// the names of their fields. One that no type has, such as several lines, stays an extra key.
+/// Returns tables to append to the schema of the project, and adds a note for each. Values that no
+/// type has, such as several lines, stay extra keys.
 pub fn new_fields(
     schema: &RecordSchema,
     mapping: &ImportMapping,
     imported: &mut ImportedItems,
 ) -> String {
     let mut tables = String::new();
-    let mut names = BTreeMap::new();
+    let mut names = BTreeSet::new();
     for (name, NewField { kinds, values }) in collect(schema, &imported.items) {
-        let field = extra_name(name, schema);
-        let is_taken = names.values().any(|taken| *taken == field) || is_built_in(&field);
+        let field = key_form(name);
+        let is_name = is_field_name(&field) && !is_built_in(&field);
         let Some(field_type) = TYPES.into_iter().find(|one| has_all(*one, &values)) else {
             continue;
         };
-        if is_taken || field.starts_with("source_") {
+        if !is_name || !names.insert(field.clone()) {
             continue;
         }
         let column = mapping.columns.iter().find(|(_, field)| *field == name);
@@ -47,15 +47,6 @@ pub fn new_fields(
             json!(kinds)
         );
         imported.notes.push(format!("{label}: new field {field} ({type_name})"));
-        names.insert(name.to_owned(), field);
-    }
-    for item in &mut imported.items {
-        let values = std::mem::take(&mut item.values).into_iter();
-        let renamed = values.map(|(name, value)| match names.get(&name) {
-            Some(field) => (field.clone(), value),
-            None => (name, value),
-        });
-        item.values = renamed.collect();
     }
     tables
 }
@@ -75,7 +66,12 @@ fn collect<'i>(
     for item in items {
         let Some(kind) = find_kind(&item.kind) else { continue };
         for (name, value) in &item.values {
-            if !is_empty(value) && !is_built_in(name) && schema.field(name).is_none() {
+            let is_known = |name: &str| schema.field(name).is_some();
+            if !(is_empty(value)
+                || is_built_in(name)
+                || is_known(name)
+                || is_known(&key_form(name)))
+            {
                 let field = found.entry(name).or_default();
                 field.kinds.insert(kind.name);
                 field.values.push(value);
