@@ -3,6 +3,7 @@
 mod backlog_md;
 mod columns;
 mod csv;
+mod doorstop;
 mod github;
 mod json;
 mod kiro;
@@ -19,11 +20,12 @@ mod tests;
 use reqlore_domain::ports::exchange::ExchangeFormat;
 
 /// All formats. A format before another one recognizes a special form of its files.
-pub const FORMATS: [&dyn ExchangeFormat; 8] = [
+pub const FORMATS: [&dyn ExchangeFormat; 9] = [
     &openspec::OpenSpec,
     &kiro::Kiro,
     &spec_kit::SpecKit,
     &backlog_md::BacklogMd,
+    &doorstop::Doorstop,
     &markdown::MarkdownDocument,
     &csv::Csv,
     &github::GitHub,

@@ -31,6 +31,16 @@ pub(crate) fn split_title(text: &str) -> (String, &str) {
     (title, rest)
 }
 
+/// Adds a paragraph to a text.
+pub(crate) fn add_paragraph(text: &mut String, paragraph: &str) {
+    let paragraph = paragraph.trim_matches('\n');
+    if !paragraph.is_empty() {
+        text.truncate(text.trim_end_matches('\n').len());
+        text.push_str(if text.is_empty() { "" } else { "\n\n" });
+        text.push_str(paragraph);
+    }
+}
+
 /// A title as the name of a file.
 pub(crate) fn slug(title: &str) -> String {
     let mut slug = String::new();

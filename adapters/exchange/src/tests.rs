@@ -9,6 +9,7 @@ use reqlore_domain::ports::exchange::{
 use crate::FORMATS;
 
 mod backlog_md;
+mod doorstop;
 mod github;
 mod kiro;
 mod spec_kit;

@@ -1,0 +1,264 @@
+//! Doorstop: a document is a folder with `.doorstop.yml`, each item a file in YAML or Markdown.
+
+use std::collections::{BTreeMap, HashMap};
+
+use reqlore_domain::diagnostic::Diagnostic;
+use reqlore_domain::front_matter;
+use reqlore_domain::ports::exchange::{
+    ExchangeFormat, ImportMapping, ImportedItem, ImportedItems, SourceFile, file_title,
+};
+use reqlore_domain::records::answers::csv::value_text;
+use reqlore_domain::records::extra::node_value;
+use reqlore_domain::yaml::{YamlDialect, YamlValue, parse_yaml};
+use serde_json::{Value, json};
+
+use crate::markdown::is_markdown;
+use crate::names::{add_paragraph, title_of};
+
+pub(crate) struct Doorstop;
+
+type Fields = BTreeMap<String, Value>;
+
+struct Document {
+    epic: ImportedItem,
+    prefix: String,
+    items: Vec<DoorstopItem>,
+}
+
+struct DoorstopItem {
+    uid: String,
+    fields: Fields,
+}
+
+impl ExchangeFormat for Doorstop {
+    fn name(&self) -> &'static str {
+        "doorstop"
+    }
+
+    fn recognizes(&self, path: &str, beginning: &str) -> bool {
+        document_of(path).is_some() && beginning.contains("settings:")
+    }
+
+    fn read(&self, files: Vec<SourceFile>, _: &mut ImportMapping) -> Result<ImportedItems, String> {
+        let (mut documents, mut others) = (BTreeMap::new(), Vec::new());
+        let mut imported = ImportedItems::default();
+        for mut file in files {
+            if let Some(folder) = document_of(&file.path).map(str::to_owned) {
+                let fields = read_fields(&mut file, &mut imported.notes)?;
+                documents.insert(folder.clone(), Document::new(&folder, &fields));
+            } else {
+                others.push(file);
+            }
+        }
+        let mut count = 0;
+        for mut file in others {
+            // The nearest folder above the file that is a document.
+            let mut folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+            while !folder.is_empty() && !documents.contains_key(folder) {
+                folder = folder.rsplit_once('/').map_or("", |(folder, _)| folder);
+            }
+            let document = documents.get_mut(folder);
+            let Some(document) = document.filter(|one| is_item(&one.prefix, &file.path)) else {
+                count += 1;
+                continue;
+            };
+            let uid = file_title(&file.path).to_owned();
+            let fields = read_fields(&mut file, &mut imported.notes)?;
+            document.items.push(DoorstopItem { uid, fields });
+        }
+        for document in documents.into_values() {
+            document.add_to(&mut imported)?;
+        }
+        let note = "fingerprints of links are not imported";
+        imported.notes.push(format!("{note}; files that are not items of a document: {count}"));
+        Ok(imported)
+    }
+}
+
+/// The folder of a document whose configuration has this path.
+fn document_of(path: &str) -> Option<&str> {
+    let folder = path.strip_suffix(".doorstop.yml")?;
+    if folder.is_empty() { Some(folder) } else { folder.strip_suffix('/') }
+}
+
+/// True for a file such as `REQ001.yml` or `REQ-login.md`.
+fn is_item(prefix: &str, path: &str) -> bool {
+    let Some((start, rest)) = file_title(path).split_at_checked(prefix.len()) else { return false };
+    let number = rest.trim_start_matches(['-', '_', '.']);
+    let is_word = number.chars().all(|c| c.is_alphanumeric() || c == '_');
+    let is_named = is_word && !number.is_empty() && number.len() < rest.len();
+    let is_numbered = number.starts_with(|c: char| c.is_ascii_digit());
+    let is_read = [".yml", ".yaml", ".md"].iter().any(|end| path.ends_with(end));
+    start.eq_ignore_ascii_case(prefix) && (is_named || is_numbered) && is_read
+}
+
+fn is_true(text: &str) -> bool {
+    matches!(&*text.trim().to_lowercase(), "true" | "yes" | "on" | "enabled" | "1")
+}
+
+/// The keys of a file. The body of a Markdown file is its `text`.
+fn read_fields(file: &mut SourceFile, notes: &mut Vec<String>) -> Result<Fields, String> {
+    let (text, path) = (file.read_text()?, &file.path);
+    let problem = |Diagnostic { line, message, .. }: Diagnostic| {
+        format!("{path}:{}: {message}", line.unwrap_or(1))
+    };
+    let (entries, duplicate) = if is_markdown(path) {
+        let parsed = front_matter::parse(front_matter::split(&text)).map_err(problem)?;
+        (parsed.entries, parsed.duplicate)
+    } else {
+        let tree = parse_yaml(&text, YamlDialect::FrontMatter).map_err(problem)?;
+        match tree.root.value {
+            YamlValue::Map(entries) => (entries, tree.duplicate),
+            YamlValue::Null => (Vec::new(), None),
+            _ => return Err(format!("{path}:1: it has no keys; write lines like `text: …`")),
+        }
+    };
+    notes.extend(duplicate.map(|duplicate| problem(duplicate) + "; the first one is taken"));
+    let named = entries.into_iter().map(|entry| (entry.key, node_value(&entry.node)));
+    let mut fields: Fields = named.collect();
+    if is_markdown(path) {
+        let body = front_matter::body(&text);
+        let (first, rest) = body.split_once('\n').unwrap_or((body, ""));
+        let header = first.strip_prefix("# ");
+        fields.extend(header.map(|header| ("header".to_owned(), json!(header))));
+        let text = header.map_or(body, |_| rest.trim_matches('\n'));
+        fields.insert("text".to_owned(), json!(text));
+    }
+    Ok(fields)
+}
+
+impl Document {
+    fn new(folder: &str, fields: &Fields) -> Self {
+        let settings = fields.get("settings").unwrap_or(&Value::Null);
+        let prefix = settings["prefix"].as_str().unwrap_or("REQ").trim();
+        let mut epic = ImportedItem {
+            source: format!("{}#", if folder.is_empty() { prefix } else { folder }),
+            kind: "epic".to_owned(),
+            title: prefix.to_owned(),
+            ..ImportedItem::default()
+        };
+        let about = fields.get("attributes").map(|attributes| &attributes["defaults"]["doc"]);
+        for (name, value) in about.and_then(Value::as_object).into_iter().flatten() {
+            match value.as_str().map(title_of) {
+                Some(title) if name == "title" && !title.is_empty() => epic.title = title,
+                _ => _ = epic.values.insert(name.clone(), value.clone()),
+            }
+        }
+        let parent = settings["parent"].as_str().unwrap_or_default();
+        epic.values.insert("parent_document".to_owned(), json!(parent));
+        Self { epic, prefix: prefix.to_owned(), items: Vec::new() }
+    }
+
+    fn add_to(mut self, imported: &mut ImportedItems) -> Result<(), String> {
+        let (root, first) = (self.epic.source.clone(), imported.items.len());
+        imported.push(self.epic)?;
+        self.items.sort_by_cached_key(|item| (item.level(), item.uid.clone()));
+        let mut headings: HashMap<Vec<u64>, usize> = HashMap::new();
+        for item in self.items {
+            let (level, is_other) = item.level();
+            let mut above = (1..=level.len()).rev();
+            let heading = above.find_map(|length| headings.get(&level[..length])).copied();
+            let above = &mut imported.items[heading.unwrap_or(first)];
+            if is_other && !item.is_normative() {
+                item.add_text(above, &mut imported.notes);
+                continue;
+            }
+            let (mut kind, mut parent) = ("requirement", above.source.clone());
+            if !is_other {
+                (kind, parent) = ("user_story", root.clone());
+                headings.insert(level, imported.items.len());
+            }
+            let (title, text) = item.title_and_text();
+            imported.push(item.with_values(ImportedItem {
+                source: format!("{root}{}", item.uid),
+                kind: kind.to_owned(),
+                parent: Some(parent),
+                id: Some(item.uid.clone()),
+                title,
+                text,
+                ..ImportedItem::default()
+            }))?;
+        }
+        Ok(())
+    }
+}
+
+impl DoorstopItem {
+    /// Its level without the zeros at the end, and false for a heading. A longer level is cut,
+    /// because its length multiplies the time.
+    fn level(&self) -> (Vec<u64>, bool) {
+        const MAX_LEVELS: usize = 32;
+        let level = self.text("level");
+        let parts = level.split('.').take(MAX_LEVELS).map(|part| part.trim().parse().unwrap_or(0));
+        let mut parts: Vec<u64> = if level.is_empty() { vec![1] } else { parts.collect() };
+        let is_zero = parts.last() == Some(&0);
+        parts.truncate(parts.iter().rposition(|part| *part > 0).map_or(0, |last| last + 1));
+        (parts, !is_zero || self.is_normative())
+    }
+
+    fn text(&self, name: &str) -> String {
+        let value = self.fields.get(name).filter(|value| !value.is_null());
+        value.map(value_text).unwrap_or_default()
+    }
+
+    fn is_normative(&self) -> bool {
+        let text = self.text("normative");
+        text.trim().is_empty() || is_true(&text)
+    }
+
+    /// The header, or else the beginning of the text, which is then only kept if it is longer.
+    fn title_and_text(&self) -> (String, String) {
+        let (header, text) = (title_of(&self.text("header")), self.text("text"));
+        let trimmed = text.trim();
+        let paragraph = trimmed.split("\n\n").next().unwrap_or_default();
+        match title_of(&paragraph.split_whitespace().collect::<Vec<_>>().join(" ")) {
+            _ if !header.is_empty() => (header, text),
+            title if title.is_empty() => (self.uid.clone(), text),
+            title if title == trimmed => (title, String::new()),
+            title => (title, text),
+        }
+    }
+
+    /// Adds a text that is not normative to the item above it, and a note on what that lacks.
+    fn add_text(&self, above: &mut ImportedItem, notes: &mut Vec<String>) {
+        if let Some(header) = Some(title_of(&self.text("header"))).filter(|it| !it.is_empty()) {
+            add_paragraph(&mut above.text, &format!("## {header}"));
+        }
+        add_paragraph(&mut above.text, &self.text("text"));
+        let mut lost = self.with_values(ImportedItem::default());
+        lost.values.retain(|name, value| {
+            !matches!(&**name, "level" | "reviewed") && !value_text(value).is_empty()
+        });
+        let names: Vec<&str> =
+            lost.links.keys().chain(lost.values.keys()).map(|it| &**it).collect();
+        if !names.is_empty() {
+            let (uid, source, names) = (&self.uid, &above.source, names.join(", "));
+            notes.push(format!("{uid}: its text is in {source}, without {names}"));
+        }
+    }
+
+    /// The item with links and other keys. An empty value removes that of an earlier import.
+    fn with_values(&self, mut item: ImportedItem) -> ImportedItem {
+        for (name, value) in &self.fields {
+            let is_default = match &**name {
+                "header" | "text" | "normative" | "links" => continue,
+                "active" => is_true(&value_text(value)),
+                "derived" => !is_true(&value_text(value)),
+                _ => value.is_null(),
+            };
+            item.values.insert(name.clone(), if is_default { json!("") } else { value.clone() });
+        }
+        // Each is an ID, `ID:FINGERPRINT` or a map of both.
+        let uid = |link: &Value| {
+            let key = link.as_object().and_then(|pairs| pairs.keys().next());
+            let text = key.cloned().or_else(|| Some(link.as_str()?.to_owned()))?;
+            Some(text.rsplit_once(':').map_or(&*text, |(uid, _)| uid).trim().to_owned())
+        };
+        let links = self.fields.get("links").and_then(Value::as_array).into_iter().flatten();
+        let links: Vec<String> = links.filter_map(uid).collect();
+        if !links.is_empty() {
+            item.links.insert("derives_from".to_owned(), links);
+        }
+        item
+    }
+}
