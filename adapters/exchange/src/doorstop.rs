@@ -13,7 +13,7 @@ use reqlore_domain::yaml::{YamlDialect, YamlValue, parse_yaml};
 use serde_json::{Value, json};
 
 use crate::markdown::is_markdown;
-use crate::names::{add_paragraph, title_of};
+use crate::names::{add_paragraph, split_paragraph, title_of};
 
 pub(crate) struct Doorstop;
 
@@ -209,13 +209,10 @@ impl DoorstopItem {
     /// The header, or else the beginning of the text, which is then only kept if it is longer.
     fn title_and_text(&self) -> (String, String) {
         let (header, text) = (title_of(&self.text("header")), self.text("text"));
-        let trimmed = text.trim();
-        let paragraph = trimmed.split("\n\n").next().unwrap_or_default();
-        match title_of(&paragraph.split_whitespace().collect::<Vec<_>>().join(" ")) {
+        match split_paragraph(&text) {
             _ if !header.is_empty() => (header, text),
-            title if title.is_empty() => (self.uid.clone(), text),
-            title if title == trimmed => (title, String::new()),
-            title => (title, text),
+            (title, _) if title.is_empty() => (self.uid.clone(), text),
+            (title, rest) => (title, rest.to_owned()),
         }
     }
 

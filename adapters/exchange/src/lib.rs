@@ -11,21 +11,25 @@ mod markdown;
 mod names;
 mod openspec;
 mod outline;
+mod sdoc;
+mod sdoc_export;
 mod spec_files;
 mod spec_kit;
 mod statements;
+mod strictdoc;
 #[cfg(test)]
 mod tests;
 
 use reqlore_domain::ports::exchange::ExchangeFormat;
 
 /// All formats. A format before another one recognizes a special form of its files.
-pub const FORMATS: [&dyn ExchangeFormat; 9] = [
+pub const FORMATS: [&dyn ExchangeFormat; 10] = [
     &openspec::OpenSpec,
     &kiro::Kiro,
     &spec_kit::SpecKit,
     &backlog_md::BacklogMd,
     &doorstop::Doorstop,
+    &strictdoc::StrictDoc,
     &markdown::MarkdownDocument,
     &csv::Csv,
     &github::GitHub,

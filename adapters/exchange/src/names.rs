@@ -31,6 +31,15 @@ pub(crate) fn split_title(text: &str) -> (String, &str) {
     (title, rest)
 }
 
+/// As [`split_title`], with the first paragraph on one line.
+pub(crate) fn split_paragraph(text: &str) -> (String, &str) {
+    let paragraph = text.trim().split("\n\n").next().unwrap_or_default();
+    let words: Vec<&str> = paragraph.split_whitespace().collect();
+    let title = title_of(&words.join(" "));
+    let rest = if text.trim() == title { "" } else { text };
+    (title, rest)
+}
+
 /// Adds a paragraph to a text.
 pub(crate) fn add_paragraph(text: &mut String, paragraph: &str) {
     let paragraph = paragraph.trim_matches('\n');

@@ -13,6 +13,7 @@ mod doorstop;
 mod github;
 mod kiro;
 mod spec_kit;
+mod strictdoc;
 
 fn try_read(format: &dyn ExchangeFormat, files: &[(&str, &str)]) -> Result<ImportedItems, String> {
     let files = files.iter().map(|(path, text)| SourceFile {

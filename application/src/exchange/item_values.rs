@@ -106,9 +106,17 @@ impl ItemReader<'_> {
         let mapped = mapped.filter(|text| !text.is_empty()).map(|text| json!(text));
         let value = mapped.as_ref().unwrap_or(value);
         let is_settable = |field: &&RecordField| {
-            let is_value = matches!(field.field_type, FieldType::Value(..));
-            let is_set = field.is_editable || field.field_type == FieldType::Rank;
-            field.name == name && is_set && !is_value
+            // A source may have other values with the names of the others, such as `title`.
+            let is_set = matches!(
+                field.field_type,
+                FieldType::Status
+                    | FieldType::Priority
+                    | FieldType::Choice(_)
+                    | FieldType::User
+                    | FieldType::Tags
+                    | FieldType::Rank
+            );
+            field.name == name && is_set && (field.is_editable || name == "rank")
         };
         let key = (kind.name, ItemKind::from_name(kind.name).is_none());
         let built_in = fields_of(kind).find(is_settable);

@@ -389,7 +389,7 @@ impl<'s> ImportPlan<'s> {
             let mut missing = Vec::new();
             for name in targets {
                 match self.find(index, &name) {
-                    Target::Stored(id) if !self.stored.contains_key(&id) => missing.push(id),
+                    target if !self.is_linkable(index, &target) => missing.push(name),
                     target => {
                         let link = (relation.clone(), target);
                         if !links.contains(&link) {
@@ -402,7 +402,7 @@ impl<'s> ImportPlan<'s> {
                 let (key, names) = (format!("source_{relation}"), json!(missing));
                 let PlannedItem { item, values, .. } = &mut self.items[index];
                 self.report.notes.push(format!(
-                    "{}: {relation}: {} does not exist; kept as the key {key}",
+                    "{}: {relation}: {} does not exist or is of another kind; kept as the key {key}",
                     item.source,
                     missing.join(", ")
                 ));
@@ -415,6 +415,21 @@ impl<'s> ImportPlan<'s> {
             }
         }
         self.items[index].links = links;
+    }
+
+    /// True for a target that exists. An item links only to another item of its kind.
+    fn is_linkable(&self, index: usize, target: &Target) -> bool {
+        let kind = self.items[index].kind.name;
+        let is_item = ItemKind::from_name(kind).is_some();
+        match target {
+            Target::Item(other) => {
+                *other != index && (!is_item || self.items[*other].kind.name == kind)
+            }
+            Target::Stored(id) => {
+                let target = Reference::parse(id).map(|reference| reference.kind.name());
+                self.stored.contains_key(id) && (!is_item || target == Some(kind))
+            }
+        }
     }
 
     fn check_parent(&mut self, index: usize) {

@@ -1,0 +1,278 @@
+//! StrictDoc: an SDoc file is a document with sections, requirements and texts.
+
+use std::collections::HashMap;
+
+use reqlore_domain::backlog::RelationshipType;
+use reqlore_domain::backlog::fields::find_by_name;
+use reqlore_domain::ports::exchange::{
+    ExchangeFormat, ExportedFiles, ImportMapping, ImportedItem, ImportedItems, SourceFile,
+};
+use reqlore_domain::records::answers::csv::split_list;
+use reqlore_domain::records::answers::lists::ListedItem;
+use serde_json::json;
+
+use crate::names::{add_paragraph, split_paragraph, unique_id};
+use crate::sdoc::{Block, BlockForm, read_blocks, without_marks};
+use crate::sdoc_export::{EXTRA, MARK, write_documents};
+
+pub(crate) struct StrictDoc;
+
+impl ExchangeFormat for StrictDoc {
+    fn name(&self) -> &'static str {
+        "strictdoc"
+    }
+
+    fn recognizes(&self, path: &str, _: &str) -> bool {
+        path.to_ascii_lowercase().ends_with(".sdoc")
+    }
+
+    fn read(&self, files: Vec<SourceFile>, _: &mut ImportMapping) -> Result<ImportedItems, String> {
+        let (mut imported, mut children) = (ImportedItems::default(), Vec::new());
+        for mut file in files.into_iter().filter(|file| self.recognizes(&file.path, "")) {
+            let text = file.read_text()?;
+            let mut reader = SdocReader::new(&file.path, &mut children);
+            for block in read_blocks(&file.path, &text)? {
+                let line = block.line;
+                reader.add(block).map_err(|problem| format!("{}:{line}: {problem}", file.path))?;
+            }
+            if let Some(open) = reader.open.last() {
+                let (path, Open { line, tag, .. }) = (&file.path, open);
+                return Err(format!("{path}:{line}: [[/{tag}]] is missing; add it"));
+            }
+            imported.notes.extend(reader.notes);
+            reader.items.into_iter().try_for_each(|item| imported.push(item))?;
+        }
+        add_children(&mut imported, children);
+        Ok(imported)
+    }
+
+    fn write(&self, records: Vec<ListedItem>) -> Option<ExportedFiles> {
+        Some(write_documents(&records))
+    }
+}
+
+/// A block that is not closed yet.
+struct Open {
+    tag: String,
+    line: usize,
+    /// The section that holds its items.
+    story: usize,
+    /// The composite requirement around its items.
+    composite: Option<String>,
+}
+
+/// A relation `Child`: its source, its role and the ID of the child.
+type ChildRelation = (String, String, String);
+
+struct SdocReader<'a> {
+    path: &'a str,
+    used: HashMap<String, usize>,
+    /// The epic is the first one.
+    items: Vec<ImportedItem>,
+    open: Vec<Open>,
+    /// True for a file that an export wrote.
+    is_marked: bool,
+    children: &'a mut Vec<ChildRelation>,
+    notes: Vec<String>,
+}
+
+impl<'a> SdocReader<'a> {
+    fn new(path: &'a str, children: &'a mut Vec<ChildRelation>) -> Self {
+        let (items, open, notes) = (Vec::new(), Vec::new(), Vec::new());
+        Self { path, used: HashMap::new(), items, open, is_marked: false, children, notes }
+    }
+
+    fn add(&mut self, block: Block) -> Result<(), String> {
+        if self.items.is_empty() != (block.tag == "DOCUMENT") {
+            return Err("[DOCUMENT] must be the first block, once".to_owned());
+        }
+        let story = self.open.last().map_or(0, |open| open.story);
+        match (&*block.tag, block.form) {
+            ("GRAMMAR", _) => {}
+            ("DOCUMENT_FROM_FILE", _) => {
+                let file = block.fields.first().map_or("", |(_, file)| file);
+                self.notes.push(format!("{}: {file} is a document of its own", self.path));
+            }
+            (tag, BlockForm::Close) => {
+                if self.open.pop().is_none_or(|open| open.tag != tag) {
+                    return Err(format!("[[/{tag}]] closes another block; remove it"));
+                }
+            }
+            ("TEXT" | "FREETEXT", _) => self.add_text(story, block),
+            _ => self.add_item(story, block)?,
+        }
+        Ok(())
+    }
+
+    fn add_item(&mut self, story: usize, block: Block) -> Result<(), String> {
+        let kind = match &*block.tag {
+            "DOCUMENT" => "epic",
+            "SECTION" => "user_story",
+            "ACCEPTANCE_CRITERIA" => "acceptance_criteria",
+            _ => "requirement",
+        };
+        let mut item = ImportedItem { kind: kind.to_owned(), ..ImportedItem::default() };
+        let composite = self.open.last().and_then(|open| open.composite.clone());
+        item.values.extend(composite.map(|name| ("composite".to_owned(), json!(name))));
+        if kind != "epic" {
+            let parent = if kind == "user_story" { 0 } else { story };
+            item.parent = Some(self.items[parent].source.clone());
+        }
+        if kind == "user_story" && story > 0 {
+            item.values.insert("section".to_owned(), json!(self.items[story].title));
+        }
+        if kind == "requirement" && block.tag != "REQUIREMENT" {
+            item.values.insert("node_type".to_owned(), json!(block.tag));
+        }
+        let (mut names, children) = (HashMap::new(), self.children.len());
+        let metadata = block.groups.iter().filter(|(name, _)| name == "METADATA");
+        self.is_marked |= metadata.flat_map(|(_, entries)| entries).any(|(name, _)| name == MARK);
+        for (name, value) in &block.fields {
+            self.add_field(&mut item, name, value, &mut names);
+        }
+        for (group, entries) in &block.groups {
+            match &**group {
+                "METADATA" | "SPECIAL_FIELDS" => {
+                    for (name, value) in entries.iter().filter(|(name, _)| name != MARK) {
+                        let quoted = Some(value).filter(|_| self.is_marked);
+                        let text = quoted.and_then(|text| serde_json::from_str(text).ok());
+                        let text: String = text.unwrap_or_else(|| value.clone());
+                        self.add_field(&mut item, name, &text, &mut names);
+                    }
+                }
+                "RELATIONS" | "REFS" => self.add_relation(&mut item, entries),
+                "OPTIONS" | "VIEWS" => {}
+                _ if entries.is_empty() => {}
+                name => self.notes.push(format!("{}: {name} is not imported", self.path)),
+            }
+        }
+        let (title, text) = split_paragraph(&item.text);
+        if kind != "acceptance_criteria" && item.title.is_empty() {
+            let found = if title.is_empty() { &block.tag } else { &title };
+            (item.title, item.text) = (found.clone(), text.to_owned());
+        }
+        let name = match &item.id {
+            _ if kind == "epic" => String::new(),
+            Some(uid) if unique_id(&mut self.used, uid) == *uid => uid.clone(),
+            Some(uid) => return Err(format!("the UID {uid} is duplicated; change one")),
+            None => {
+                let title = if item.title.is_empty() { &title } else { &item.title };
+                let tag = block.tag.to_lowercase();
+                unique_id(&mut self.used, &format!("{tag} {title}"))
+            }
+        };
+        item.source = format!("{}#{name}", self.path);
+        for (source, ..) in &mut self.children[children..] {
+            item.source.clone_into(source);
+        }
+        if block.form == BlockForm::Open {
+            let is_section = kind == "user_story";
+            let story = if is_section { self.items.len() } else { story };
+            let outer = self.open.last().and_then(|open| open.composite.clone());
+            let own = || Some(item.id.clone().unwrap_or_else(|| item.title.clone()));
+            let composite = if is_section { outer } else { own() };
+            self.open.push(Open { tag: block.tag, line: block.line, story, composite });
+        }
+        self.items.push(item);
+        Ok(())
+    }
+
+    fn add_field(
+        &self,
+        item: &mut ImportedItem,
+        name: &str,
+        value: &str,
+        names: &mut HashMap<String, usize>,
+    ) {
+        let value = if self.is_marked { without_marks(value) } else { value.to_owned() };
+        let name = name.to_lowercase();
+        let extra = name.strip_prefix(EXTRA).filter(|_| self.is_marked);
+        match extra.unwrap_or(&name) {
+            "uid" if extra.is_none() => item.id = Some(value),
+            "title" if extra.is_none() => item.title = value,
+            "statement" | "description" | "content" if extra.is_none() && item.text.is_empty() => {
+                item.text = value;
+            }
+            name if RelationshipType::NAMES.contains(&name) => {
+                item.links.insert(name.to_owned(), split_list(&value));
+            }
+            // A comment may be repeated.
+            name => {
+                let name = unique_id(names, name).replace('~', "_");
+                item.values.insert(name, json!(value));
+            }
+        }
+    }
+
+    fn add_relation(&mut self, item: &mut ImportedItem, entries: &[(String, String)]) {
+        let find = |key: &str| entries.iter().find(|(name, _)| name == key).map(|(_, text)| text);
+        let [kind, role] = ["TYPE", "ROLE"].map(|key| find(key).map_or("", |text| text));
+        let target = find("VALUE").or(find("PATH")).cloned().unwrap_or_default();
+        match (kind, relation_of(role)) {
+            // Its source is not known yet.
+            ("Child", _) => self.children.push((String::new(), role.to_owned(), target)),
+            ("Parent", Some(relation)) => {
+                item.links.entry(relation.name().to_owned()).or_default().push(target);
+            }
+            ("Parent", None) => add_value(item, &format!("parent_{role}"), &target),
+            _ => {
+                let is_more = |name: &str| !matches!(name, "TYPE" | "VALUE" | "PATH");
+                let more = entries.iter().filter(|(name, _)| is_more(name));
+                let more: Vec<String> =
+                    more.map(|(name, text)| format!(" {name}: {text}")).collect();
+                add_value(item, &format!("relation_{kind}"), &(target + &more.concat()));
+            }
+        }
+    }
+
+    /// Adds a text to the section that contains it.
+    fn add_text(&mut self, story: usize, block: Block) {
+        let mut lost: Vec<String> = block.groups.into_iter().map(|(name, _)| name).collect();
+        for (name, value) in block.fields {
+            let value = if self.is_marked { without_marks(&value) } else { value };
+            let text = &mut self.items[story].text;
+            match &*name {
+                "TITLE" => add_paragraph(text, &format!("## {value}")),
+                "STATEMENT" => add_paragraph(text, &value),
+                "MID" => {}
+                _ => lost.push(name),
+            }
+        }
+        if !lost.is_empty() {
+            let (path, line, names) = (self.path, block.line, lost.join(", "));
+            self.notes.push(format!("{path}:{line}: the text is imported without {names}"));
+        }
+    }
+}
+
+/// The relation of a role.
+fn relation_of(role: &str) -> Option<RelationshipType> {
+    let is_default = matches!(role, "" | "Refines");
+    let relation = is_default.then_some(RelationshipType::DerivesFrom);
+    relation.or_else(|| find_by_name(&RelationshipType::ALL, |one| one.name(), role))
+}
+
+/// Adds a text to a list of values.
+fn add_value(item: &mut ImportedItem, name: &str, text: &str) {
+    let values = item.values.entry(name.to_lowercase()).or_insert_with(|| json!([]));
+    if let Some(values) = values.as_array_mut() {
+        values.push(json!(text));
+    }
+}
+
+/// A child refines its parent.
+fn add_children(imported: &mut ImportedItems, children: Vec<ChildRelation>) {
+    let mut indexes = HashMap::new();
+    for (index, item) in imported.items.iter().enumerate() {
+        indexes.insert(item.source.clone(), index);
+        indexes.extend(item.id.clone().map(|id| (id, index)));
+    }
+    for (source, role, child) in children {
+        if let (Some(index), Some(relation)) = (indexes.get(&child), relation_of(&role)) {
+            let links = &mut imported.items[*index].links;
+            links.entry(relation.name().to_owned()).or_default().push(source);
+        } else if let Some(index) = indexes.get(&source) {
+            add_value(&mut imported.items[*index], &format!("child_{role}"), &child);
+        }
+    }
+}
