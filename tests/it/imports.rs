@@ -124,28 +124,31 @@ fn exported_items_are_the_same_records_in_an_empty_project() {
         &["add", "criterion", "It is paid.", "--in", "US-001"],
         &["add", "decision", "Use cards", "--description", "Because."],
         &["link", "REQ-002", "depends_on", "REQ-001"],
+        &["link", "REQ-002", "derives_from", "REQ-001"],
         &["set", "REQ-001", "status=active"],
     ] {
         let (code, _, error) = output(reqlore().current_dir(root).args(command));
         assert_eq!(code, 0, "{command:?}: {error}");
     }
     write(root, ".reqlore/backlog/epics/EP-007.md", "---\ntitle: Late\nsource: a\n---\n");
-    let expected = records(root, "fs");
-    assert_eq!(expected.len(), 7);
-    for format in ["json", "csv"] {
-        run_ok(root, &format!("export {format} --out {format}/items.{format}"));
+    let all = records(root, "fs");
+    assert_eq!(all.len(), 7);
+    for (format, path) in [("json", "a/a.json"), ("csv", "a.csv"), ("strictdoc", "sdoc")] {
+        run_ok(root, &format!("export {format} --out {path}"));
+        let mut expected = all.clone();
+        expected.retain(|record| format != "strictdoc" || record["kind"] != "decision");
+        let count = expected.len();
         let other = crate::client::project();
         write(
             other.path(),
             ".reqlore/project.toml",
             fs::read(root.join(".reqlore/project.toml")).unwrap(),
         );
-        let source = root.join(format).join(format!("items.{format}"));
-        let command = format!("import {}", source.display());
+        let command = format!("import {}", root.join(path).display());
         let report = import(other.path(), &command);
-        assert_eq!(counts(&report), [7, 0, 0, 0, 0], "{report}");
+        assert_eq!(counts(&report), [count, 0, 0, 0, 0], "{report}");
         assert_eq!(records(other.path(), "fs"), expected, "{format}");
-        assert_eq!(counts(&import(other.path(), &command)), [0, 0, 7, 0, 0]);
+        assert_eq!(counts(&import(other.path(), &command)), [0, 0, count, 0, 0]);
     }
 }
 
@@ -383,6 +386,32 @@ fn values_without_a_field_become_custom_fields_on_request() {
 }
 
 #[test]
+fn doorstop_documents_are_imported_and_follow_edited_titles() {
+    let project = project();
+    let root = project.path();
+    write(root, "reqs/.doorstop.yml", "settings:\n  prefix: REQ\n");
+    write(root, "reqs/REQ001.yml", "level: 1.0\nnormative: false\ntext: Login\n");
+    write(root, "reqs/REQ003.yml", "level: 1.2\nactive: false\ntext: Session\nlinks: [REQ002]\n");
+    // A link to a heading or to itself is not a relation, and own keys replace no field.
+    let item = "level: 1.1\nheader: Password\ntext: |\n  It asks.\nlinks: [REQ001, REQ002, SYS1]\n\
+        title: Own\ndescription: Words\nepic: EP-9\npriority: high\nreviewed: x=\n";
+    let report = import_and_edit(root, "reqs/REQ002.yml", item, "Password");
+    assert_eq!((&report["format"], counts(&report)[0]), (&json!("doorstop"), 4));
+    let all = records(root, "fs");
+    let (story, item) = (record(&all, "Login"), record(&all, "Edited title"));
+    assert_eq!((&item["parent"], &item["priority"]), (&story["reference_id"], &json!(2)));
+    assert_eq!(item["description"], "It asks.");
+    let extra = json!({
+        "level": "1.1", "reviewed": "x=", "source_derives_from": "REQ001, REQ002, SYS1",
+        "source_description": "Words", "source_epic": "EP-9", "source_title": "Own",
+    });
+    assert_eq!((&item["extra"], &item["links"]), (&extra, &Value::Null));
+    let session = record(&all, "Session");
+    assert_eq!(session["links"], json!({ "derives_from": [item["reference_id"]] }));
+    assert_eq!(session["extra"]["active"], "false");
+}
+
+#[test]
 fn hostile_source_is_refused_and_nothing_is_written() {
     let project = project();
     let root = project.path();
@@ -400,6 +429,7 @@ fn hostile_source_is_refused_and_nothing_is_written() {
         ("wide.csv", wide.as_bytes(), "it has 40 values without a field; at most 39"),
         ("a.json", b"{\"items\": [{}]}", "missing field"),
         ("a.md", b"# A\n\n## \xff\n", "a.md:3: it is not UTF-8"),
+        ("a.sdoc", b"[DOCUMENT]\nTITLE: A\n\n[[SECTION]]\n", "a.sdoc:4: [[/SECTION]] is missing"),
     ] {
         write(root, name, bytes);
         let (code, out, error) = output(reqlore().current_dir(root).args(["import", name]));

@@ -2,22 +2,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use reqlore_domain::diagnostic::Diagnostic;
-use reqlore_domain::front_matter;
 use reqlore_domain::ports::exchange::{
     ExchangeFormat, ImportMapping, ImportedItem, ImportedItems, SourceFile, file_title,
 };
-use reqlore_domain::records::answers::csv::value_text;
-use reqlore_domain::records::extra::node_value;
-use reqlore_domain::yaml::{YamlDialect, YamlValue, parse_yaml};
 use serde_json::{Value, json};
 
-use crate::markdown::is_markdown;
-use crate::names::{add_paragraph, split_paragraph, title_of};
+use crate::keyed_files::{Fields, read_fields, text_of};
+use crate::names::{add_paragraph, split_paragraph};
 
 pub(crate) struct Doorstop;
-
-type Fields = BTreeMap<String, Value>;
 
 struct Document {
     epic: ImportedItem,
@@ -96,37 +89,6 @@ fn is_true(text: &str) -> bool {
     matches!(&*text.trim().to_lowercase(), "true" | "yes" | "on" | "enabled" | "1")
 }
 
-/// The keys of a file. The body of a Markdown file is its `text`.
-fn read_fields(file: &mut SourceFile, notes: &mut Vec<String>) -> Result<Fields, String> {
-    let (text, path) = (file.read_text()?, &file.path);
-    let problem = |Diagnostic { line, message, .. }: Diagnostic| {
-        format!("{path}:{}: {message}", line.unwrap_or(1))
-    };
-    let (entries, duplicate) = if is_markdown(path) {
-        let parsed = front_matter::parse(front_matter::split(&text)).map_err(problem)?;
-        (parsed.entries, parsed.duplicate)
-    } else {
-        let tree = parse_yaml(&text, YamlDialect::FrontMatter).map_err(problem)?;
-        match tree.root.value {
-            YamlValue::Map(entries) => (entries, tree.duplicate),
-            YamlValue::Null => (Vec::new(), None),
-            _ => return Err(format!("{path}:1: it has no keys; write lines like `text: …`")),
-        }
-    };
-    notes.extend(duplicate.map(|duplicate| problem(duplicate) + "; the first one is taken"));
-    let named = entries.into_iter().map(|entry| (entry.key, node_value(&entry.node)));
-    let mut fields: Fields = named.collect();
-    if is_markdown(path) {
-        let body = front_matter::body(&text);
-        let (first, rest) = body.split_once('\n').unwrap_or((body, ""));
-        let header = first.strip_prefix("# ");
-        fields.extend(header.map(|header| ("header".to_owned(), json!(header))));
-        let text = header.map_or(body, |_| rest.trim_matches('\n'));
-        fields.insert("text".to_owned(), json!(text));
-    }
-    Ok(fields)
-}
-
 impl Document {
     fn new(folder: &str, fields: &Fields) -> Self {
         let settings = fields.get("settings").unwrap_or(&Value::Null);
@@ -139,9 +101,11 @@ impl Document {
         };
         let about = fields.get("attributes").map(|attributes| &attributes["defaults"]["doc"]);
         for (name, value) in about.and_then(Value::as_object).into_iter().flatten() {
-            match value.as_str().map(title_of) {
-                Some(title) if name == "title" && !title.is_empty() => epic.title = title,
-                _ => _ = epic.values.insert(name.clone(), value.clone()),
+            match value.as_str() {
+                Some(title) if name == "title" && !title.is_empty() => {
+                    title.clone_into(&mut epic.title);
+                }
+                _ => _ = epic.values.insert(name.clone(), json!(text_of(value))),
             }
         }
         let parent = settings["parent"].as_str().unwrap_or_default();
@@ -184,9 +148,9 @@ impl Document {
 }
 
 impl DoorstopItem {
-    /// Its level without the zeros at the end, and false for a heading. A longer level is cut,
-    /// because its length multiplies the time.
+    /// Its level without the zeros at the end, and false for a heading.
     fn level(&self) -> (Vec<u64>, bool) {
+        // The time grows with the square of its length.
         const MAX_LEVELS: usize = 32;
         let level = self.text("level");
         let parts = level.split('.').take(MAX_LEVELS).map(|part| part.trim().parse().unwrap_or(0));
@@ -197,8 +161,7 @@ impl DoorstopItem {
     }
 
     fn text(&self, name: &str) -> String {
-        let value = self.fields.get(name).filter(|value| !value.is_null());
-        value.map(value_text).unwrap_or_default()
+        self.fields.get(name).map(text_of).unwrap_or_default()
     }
 
     fn is_normative(&self) -> bool {
@@ -208,7 +171,7 @@ impl DoorstopItem {
 
     /// The header, or else the beginning of the text, which is then only kept if it is longer.
     fn title_and_text(&self) -> (String, String) {
-        let (header, text) = (title_of(&self.text("header")), self.text("text"));
+        let (header, text) = (self.text("header").trim().to_owned(), self.text("text"));
         match split_paragraph(&text) {
             _ if !header.is_empty() => (header, text),
             (title, _) if title.is_empty() => (self.uid.clone(), text),
@@ -218,16 +181,13 @@ impl DoorstopItem {
 
     /// Adds a text that is not normative to the item above it, and a note on what that lacks.
     fn add_text(&self, above: &mut ImportedItem, notes: &mut Vec<String>) {
-        if let Some(header) = Some(title_of(&self.text("header"))).filter(|it| !it.is_empty()) {
-            add_paragraph(&mut above.text, &format!("## {header}"));
+        if !self.text("header").trim().is_empty() {
+            add_paragraph(&mut above.text, &format!("## {}", self.text("header").trim()));
         }
         add_paragraph(&mut above.text, &self.text("text"));
         let mut lost = self.with_values(ImportedItem::default());
-        lost.values.retain(|name, value| {
-            !matches!(&**name, "level" | "reviewed") && !value_text(value).is_empty()
-        });
-        let names: Vec<&str> =
-            lost.links.keys().chain(lost.values.keys()).map(|it| &**it).collect();
+        lost.values.retain(|name, value| !matches!(&**name, "level" | "reviewed") && *value != "");
+        let names: Vec<String> = lost.links.into_keys().chain(lost.values.into_keys()).collect();
         if !names.is_empty() {
             let (uid, source, names) = (&self.uid, &above.source, names.join(", "));
             notes.push(format!("{uid}: its text is in {source}, without {names}"));
@@ -237,19 +197,20 @@ impl DoorstopItem {
     /// The item with links and other keys. An empty value removes that of an earlier import.
     fn with_values(&self, mut item: ImportedItem) -> ImportedItem {
         for (name, value) in &self.fields {
+            let text = text_of(value);
             let is_default = match &**name {
                 "header" | "text" | "normative" | "links" => continue,
-                "active" => is_true(&value_text(value)),
-                "derived" => !is_true(&value_text(value)),
-                _ => value.is_null(),
+                "active" => is_true(&text),
+                "derived" => !is_true(&text),
+                _ => false,
             };
-            item.values.insert(name.clone(), if is_default { json!("") } else { value.clone() });
+            item.values.insert(name.clone(), json!(if is_default { "" } else { &text }));
         }
         // Each is an ID, `ID:FINGERPRINT` or a map of both.
         let uid = |link: &Value| {
             let key = link.as_object().and_then(|pairs| pairs.keys().next());
-            let text = key.cloned().or_else(|| Some(link.as_str()?.to_owned()))?;
-            Some(text.rsplit_once(':').map_or(&*text, |(uid, _)| uid).trim().to_owned())
+            let text = key.map(String::as_str).or_else(|| link.as_str())?;
+            Some(text.rsplit_once(':').map_or(text, |(uid, _)| uid).trim().to_owned())
         };
         let links = self.fields.get("links").and_then(Value::as_array).into_iter().flatten();
         let links: Vec<String> = links.filter_map(uid).collect();

@@ -6,6 +6,7 @@ mod csv;
 mod doorstop;
 mod github;
 mod json;
+mod keyed_files;
 mod kiro;
 mod markdown;
 mod names;

@@ -27,10 +27,10 @@ impl ExchangeFormat for StrictDoc {
     }
 
     fn read(&self, files: Vec<SourceFile>, _: &mut ImportMapping) -> Result<ImportedItems, String> {
-        let (mut imported, mut children) = (ImportedItems::default(), Vec::new());
+        let mut imported = ImportedItems::default();
         for mut file in files.into_iter().filter(|file| self.recognizes(&file.path, "")) {
             let text = file.read_text()?;
-            let mut reader = SdocReader::new(&file.path, &mut children);
+            let mut reader = SdocReader::new(&file.path);
             for block in read_blocks(&file.path, &text)? {
                 let line = block.line;
                 reader.add(block).map_err(|problem| format!("{}:{line}: {problem}", file.path))?;
@@ -42,7 +42,6 @@ impl ExchangeFormat for StrictDoc {
             imported.notes.extend(reader.notes);
             reader.items.into_iter().try_for_each(|item| imported.push(item))?;
         }
-        add_children(&mut imported, children);
         Ok(imported)
     }
 
@@ -61,9 +60,6 @@ struct Open {
     composite: Option<String>,
 }
 
-/// A relation `Child`: its source, its role and the ID of the child.
-type ChildRelation = (String, String, String);
-
 struct SdocReader<'a> {
     path: &'a str,
     used: HashMap<String, usize>,
@@ -72,14 +68,13 @@ struct SdocReader<'a> {
     open: Vec<Open>,
     /// True for a file that an export wrote.
     is_marked: bool,
-    children: &'a mut Vec<ChildRelation>,
     notes: Vec<String>,
 }
 
 impl<'a> SdocReader<'a> {
-    fn new(path: &'a str, children: &'a mut Vec<ChildRelation>) -> Self {
+    fn new(path: &'a str) -> Self {
         let (items, open, notes) = (Vec::new(), Vec::new(), Vec::new());
-        Self { path, used: HashMap::new(), items, open, is_marked: false, children, notes }
+        Self { path, used: HashMap::new(), items, open, is_marked: false, notes }
     }
 
     fn add(&mut self, block: Block) -> Result<(), String> {
@@ -124,23 +119,23 @@ impl<'a> SdocReader<'a> {
         if kind == "requirement" && block.tag != "REQUIREMENT" {
             item.values.insert("node_type".to_owned(), json!(block.tag));
         }
-        let (mut names, children) = (HashMap::new(), self.children.len());
+        let mut names = HashMap::new();
         let metadata = block.groups.iter().filter(|(name, _)| name == "METADATA");
         self.is_marked |= metadata.flat_map(|(_, entries)| entries).any(|(name, _)| name == MARK);
         for (name, value) in &block.fields {
-            self.add_field(&mut item, name, value, &mut names);
+            self.add_field(&mut item, name, self.unmarked(value), &mut names);
         }
         for (group, entries) in &block.groups {
             match &**group {
                 "METADATA" | "SPECIAL_FIELDS" => {
                     for (name, value) in entries.iter().filter(|(name, _)| name != MARK) {
-                        let quoted = Some(value).filter(|_| self.is_marked);
+                        let value = self.unmarked(value);
+                        let quoted = Some(&value).filter(|_| self.is_marked);
                         let text = quoted.and_then(|text| serde_json::from_str(text).ok());
-                        let text: String = text.unwrap_or_else(|| value.clone());
-                        self.add_field(&mut item, name, &text, &mut names);
+                        self.add_field(&mut item, name, text.unwrap_or(value), &mut names);
                     }
                 }
-                "RELATIONS" | "REFS" => self.add_relation(&mut item, entries),
+                "RELATIONS" | "REFS" => add_relation(&mut item, entries),
                 "OPTIONS" | "VIEWS" => {}
                 _ if entries.is_empty() => {}
                 name => self.notes.push(format!("{}: {name} is not imported", self.path)),
@@ -162,9 +157,6 @@ impl<'a> SdocReader<'a> {
             }
         };
         item.source = format!("{}#{name}", self.path);
-        for (source, ..) in &mut self.children[children..] {
-            item.source.clone_into(source);
-        }
         if block.form == BlockForm::Open {
             let is_section = kind == "user_story";
             let story = if is_section { self.items.len() } else { story };
@@ -177,14 +169,17 @@ impl<'a> SdocReader<'a> {
         Ok(())
     }
 
+    fn unmarked(&self, value: &str) -> String {
+        if self.is_marked { without_marks(value) } else { value.to_owned() }
+    }
+
     fn add_field(
         &self,
         item: &mut ImportedItem,
         name: &str,
-        value: &str,
+        value: String,
         names: &mut HashMap<String, usize>,
     ) {
-        let value = if self.is_marked { without_marks(value) } else { value.to_owned() };
         let name = name.to_lowercase();
         let extra = name.strip_prefix(EXTRA).filter(|_| self.is_marked);
         match extra.unwrap_or(&name) {
@@ -204,32 +199,11 @@ impl<'a> SdocReader<'a> {
         }
     }
 
-    fn add_relation(&mut self, item: &mut ImportedItem, entries: &[(String, String)]) {
-        let find = |key: &str| entries.iter().find(|(name, _)| name == key).map(|(_, text)| text);
-        let [kind, role] = ["TYPE", "ROLE"].map(|key| find(key).map_or("", |text| text));
-        let target = find("VALUE").or(find("PATH")).cloned().unwrap_or_default();
-        match (kind, relation_of(role)) {
-            // Its source is not known yet.
-            ("Child", _) => self.children.push((String::new(), role.to_owned(), target)),
-            ("Parent", Some(relation)) => {
-                item.links.entry(relation.name().to_owned()).or_default().push(target);
-            }
-            ("Parent", None) => add_value(item, &format!("parent_{role}"), &target),
-            _ => {
-                let is_more = |name: &str| !matches!(name, "TYPE" | "VALUE" | "PATH");
-                let more = entries.iter().filter(|(name, _)| is_more(name));
-                let more: Vec<String> =
-                    more.map(|(name, text)| format!(" {name}: {text}")).collect();
-                add_value(item, &format!("relation_{kind}"), &(target + &more.concat()));
-            }
-        }
-    }
-
     /// Adds a text to the section that contains it.
     fn add_text(&mut self, story: usize, block: Block) {
         let mut lost: Vec<String> = block.groups.into_iter().map(|(name, _)| name).collect();
         for (name, value) in block.fields {
-            let value = if self.is_marked { without_marks(&value) } else { value };
+            let value = self.unmarked(&value);
             let text = &mut self.items[story].text;
             match &*name {
                 "TITLE" => add_paragraph(text, &format!("## {value}")),
@@ -245,34 +219,23 @@ impl<'a> SdocReader<'a> {
     }
 }
 
-/// The relation of a role.
-fn relation_of(role: &str) -> Option<RelationshipType> {
-    let is_default = matches!(role, "" | "Refines");
-    let relation = is_default.then_some(RelationshipType::DerivesFrom);
-    relation.or_else(|| find_by_name(&RelationshipType::ALL, |one| one.name(), role))
-}
-
-/// Adds a text to a list of values.
-fn add_value(item: &mut ImportedItem, name: &str, text: &str) {
-    let values = item.values.entry(name.to_lowercase()).or_insert_with(|| json!([]));
+/// Adds a link, or else a value that names the target.
+fn add_relation(item: &mut ImportedItem, entries: &[(String, String)]) {
+    let find = |key: &str| entries.iter().find(|(name, _)| name == key).map(|(_, text)| text);
+    let [kind, role] = ["TYPE", "ROLE"].map(|key| find(key).map_or("", |text| text));
+    let target = find("VALUE").or(find("PATH")).cloned().unwrap_or_default();
+    let is_parent = matches!(role, "" | "Refines") && kind == "Parent";
+    let named = || find_by_name(&RelationshipType::ALL, |one| one.name(), role);
+    let relation = if is_parent { Some(RelationshipType::DerivesFrom) } else { named() };
+    if let Some(relation) = relation.filter(|_| kind == "Parent") {
+        item.links.entry(relation.name().to_owned()).or_default().push(target);
+        return;
+    }
+    let others = entries.iter().filter(|(name, _)| !matches!(&**name, "TYPE" | "VALUE" | "PATH"));
+    let others: Vec<String> = others.map(|(name, text)| format!(" {name}: {text}")).collect();
+    let name = format!("{kind}_relation").to_lowercase();
+    let values = item.values.entry(name).or_insert_with(|| json!([]));
     if let Some(values) = values.as_array_mut() {
-        values.push(json!(text));
-    }
-}
-
-/// A child refines its parent.
-fn add_children(imported: &mut ImportedItems, children: Vec<ChildRelation>) {
-    let mut indexes = HashMap::new();
-    for (index, item) in imported.items.iter().enumerate() {
-        indexes.insert(item.source.clone(), index);
-        indexes.extend(item.id.clone().map(|id| (id, index)));
-    }
-    for (source, role, child) in children {
-        if let (Some(index), Some(relation)) = (indexes.get(&child), relation_of(&role)) {
-            let links = &mut imported.items[*index].links;
-            links.entry(relation.name().to_owned()).or_default().push(source);
-        } else if let Some(index) = indexes.get(&source) {
-            add_value(&mut imported.items[*index], &format!("child_{role}"), &child);
-        }
+        values.push(json!(target + &others.concat()));
     }
 }

@@ -27,10 +27,10 @@ const ENTITY: &str = "entity";
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  reqlore export csv --out items.csv --epic EP-001")]
 pub(crate) struct ExportOptions {
-    /// openspec, markdown, csv or json
+    /// openspec, strictdoc, markdown, csv or json
     #[arg(value_name = "FORMAT")]
     format: String,
-    /// The file, or the folder for openspec [default: standard output]
+    /// The file, or the folder for openspec and strictdoc [default: standard output]
     #[arg(long, value_name = "PATH")]
     out: Option<PathBuf>,
     /// Only this epic with all below it
