@@ -394,7 +394,8 @@ fn doorstop_documents_are_imported_and_follow_edited_titles() {
     write(root, "reqs/REQ003.yml", "level: 1.2\nactive: false\ntext: Session\nlinks: [REQ002]\n");
     // A link to a heading or to itself is not a relation, and own keys replace no field.
     let item = "level: 1.1\nheader: Password\ntext: |\n  It asks.\nlinks: [REQ001, REQ002, SYS1]\n\
-        title: Own\ndescription: Words\nepic: EP-9\npriority: high\nreviewed: x=\n";
+        title: Own\ndescription: Words\nepic: EP-9\npriority: high\nreviewed: x=\nимя: A\n\
+        цена: B\n";
     let report = import_and_edit(root, "reqs/REQ002.yml", item, "Password");
     assert_eq!((&report["format"], counts(&report)[0]), (&json!("doorstop"), 4));
     let all = records(root, "fs");
@@ -404,6 +405,7 @@ fn doorstop_documents_are_imported_and_follow_edited_titles() {
     let extra = json!({
         "level": "1.1", "reviewed": "x=", "source_derives_from": "REQ001, REQ002, SYS1",
         "source_description": "Words", "source_epic": "EP-9", "source_title": "Own",
+        "source_": "A", "source__2": "B",
     });
     assert_eq!((&item["extra"], &item["links"]), (&extra, &Value::Null));
     let session = record(&all, "Session");

@@ -7,7 +7,7 @@ use reqlore_domain::ports::exchange::{
 };
 use serde_json::{Value, json};
 
-use crate::keyed_files::{Fields, read_fields, text_of};
+use crate::keyed_files::{Fields, move_long_values, read_fields, text_of};
 use crate::names::{add_paragraph, split_paragraph};
 
 pub(crate) struct Doorstop;
@@ -186,6 +186,7 @@ impl DoorstopItem {
         }
         add_paragraph(&mut above.text, &self.text("text"));
         let mut lost = self.with_values(ImportedItem::default());
+        add_paragraph(&mut above.text, &lost.text);
         lost.values.retain(|name, value| !matches!(&**name, "level" | "reviewed") && *value != "");
         let names: Vec<String> = lost.links.into_keys().chain(lost.values.into_keys()).collect();
         if !names.is_empty() {
@@ -206,6 +207,7 @@ impl DoorstopItem {
             };
             item.values.insert(name.clone(), json!(if is_default { "" } else { &text }));
         }
+        move_long_values(&mut item);
         // Each is an ID, `ID:FINGERPRINT` or a map of both.
         let uid = |link: &Value| {
             let key = link.as_object().and_then(|pairs| pairs.keys().next());

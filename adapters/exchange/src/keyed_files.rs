@@ -4,19 +4,29 @@ use std::collections::BTreeMap;
 
 use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::front_matter;
-use reqlore_domain::ports::exchange::SourceFile;
+use reqlore_domain::ports::exchange::{ImportedItem, SourceFile};
 use reqlore_domain::records::answers::csv::value_text;
-use reqlore_domain::records::extra::node_value;
+use reqlore_domain::records::extra::{MAX_EXTRA_CHARS, node_value};
 use reqlore_domain::yaml::{YamlDialect, YamlValue, parse_yaml};
 use serde_json::{Value, json};
 
 use crate::markdown::is_markdown;
+use crate::names::add_paragraph;
 
 pub(crate) type Fields = BTreeMap<String, Value>;
 
 /// A value as text; empty for null.
 pub(crate) fn text_of(value: &Value) -> String {
     if value.is_null() { String::new() } else { value_text(value) }
+}
+
+/// Moves values that are too long for an extra key to the end of the text.
+pub(crate) fn move_long_values(item: &mut ImportedItem) {
+    let ImportedItem { values, text, .. } = item;
+    values.retain(|name, value| {
+        let long = value.as_str().filter(|value| value.chars().count() > MAX_EXTRA_CHARS);
+        long.inspect(|value| add_paragraph(text, &format!("## {name}\n\n{value}"))).is_none()
+    });
 }
 
 /// Reads the keys of a file. The body of a Markdown file is its `text`, below a `header`.

@@ -11,6 +11,7 @@ use reqlore_domain::records::answers::csv::split_list;
 use reqlore_domain::records::answers::lists::ListedItem;
 use serde_json::json;
 
+use crate::keyed_files::move_long_values;
 use crate::names::{add_paragraph, split_paragraph, unique_id};
 use crate::sdoc::{Block, BlockForm, read_blocks, without_marks};
 use crate::sdoc_export::{EXTRA, MARK, write_documents};
@@ -146,6 +147,7 @@ impl<'a> SdocReader<'a> {
             let found = if title.is_empty() { &block.tag } else { &title };
             (item.title, item.text) = (found.clone(), text.to_owned());
         }
+        move_long_values(&mut item);
         let name = match &item.id {
             _ if kind == "epic" => String::new(),
             Some(uid) if unique_id(&mut self.used, uid) == *uid => uid.clone(),

@@ -192,7 +192,15 @@ impl ItemReader<'_> {
         values: &mut ItemValues,
     ) {
         let text = value_text(value);
-        let key = extra_name(name, self.schema);
+        let name_of = extra_name(name, self.schema);
+        let mut key = name_of.clone();
+        // Names may differ only in letters that a key cannot have.
+        for number in 2.. {
+            if !values.contains_key(&format!("extra.{key}")) {
+                break;
+            }
+            key = format!("{name_of}_{number}");
+        }
         match check_extra(&key, &text, self.schema) {
             Ok(()) => _ = values.insert(format!("extra.{key}"), json!(text)),
             Err(problem) => {

@@ -402,7 +402,7 @@ impl<'s> ImportPlan<'s> {
                 let (key, names) = (format!("source_{relation}"), json!(missing));
                 let PlannedItem { item, values, .. } = &mut self.items[index];
                 self.report.notes.push(format!(
-                    "{}: {relation}: {} does not exist or is of another kind; kept as the key {key}",
+                    "{}: {relation}: {} does not exist or cannot be linked; kept as the key {key}",
                     item.source,
                     missing.join(", ")
                 ));

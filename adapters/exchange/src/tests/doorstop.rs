@@ -132,6 +132,10 @@ fn hostile_documents_are_refused_with_their_line() {
     assert_eq!(outline(&imported), ["epic ", "requirement A1", "requirement A1"]);
     assert!(imported.notes[0].starts_with("A1.yml:2: the key \"text\" is duplicated"));
     assert_eq!(read(&Doorstop, &[("A1.yml", "text: a")]).items, []);
+    let long = "x".repeat(2_001);
+    let text = format!("text: |\n  a\n\n  b\nnote: {long}\n");
+    let item = &read(&Doorstop, &[config, ("A1.yml", &text)]).items[1];
+    assert_eq!(item.text, format!("a\n\nb\n\n## note\n\n{long}"));
     let others = read(&Doorstop, &[config, ("B1.md", "# A"), ("A.yml", ""), ("Ab.yml", "")]);
     assert_eq!(outline(&others), ["epic "]);
 }

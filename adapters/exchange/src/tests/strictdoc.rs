@@ -11,15 +11,17 @@ use super::{item, outline, read, recognized, try_read};
 use crate::json::Json;
 use crate::strictdoc::StrictDoc;
 
-const DOCUMENT: &str = "[DOCUMENT]\nMID: a1\nTITLE: Shop: one\nVERSION: 1\nOPTIONS:\n  ENABLE_MID: True\n\
+const DOCUMENT: &str = "[DOCUMENT]\nMID: a1\nTITLE: Shop: one\nVERSION: 1\n\
+    OPTIONS:\n  ENABLE_MID: True\n\
     METADATA:\n  Author: Ann\n\n[GRAMMAR]\nELEMENTS:\n- TAG: REQUIREMENT\n  FIELDS:\n\
-    \x20 - TITLE: UID\n    TYPE: String\n\n[TEXT]\nTITLE: Aim\nSTATEMENT: >>>\nPeople  \n[pay].\n<<<\n\n\
-    [REQUIREMENT]\nSTATEMENT: Is\n\n[[SECTION]]\nTITLE: Login\n\n\
+    \x20 - TITLE: UID\n    TYPE: String\n\n[TEXT]\nTITLE: Aim\nSTATEMENT: >>>\nPeople  \n[pay].\n\
+    <<<\n\n[REQUIREMENT]\nSTATEMENT: Is\n\n[[SECTION]]\nTITLE: Login\n\n\
     [REQUIREMENT]\nUID: R-1\nSTATUS: Reviewed\nTAGS: a, b\nTITLE: Ask\nSTATEMENT: >>>\n\n\
     [REQUIREMENT]\n  UID: x\n\n<<<\nRATIONALE: Safe: yes\nCOMMENT: One\nCOMMENT: >>>\nTwo\n<<<\n\
     RELATIONS:\n- TYPE: Parent\n  VALUE: UP-1\n  ROLE: Refines\n- TYPE: Parent\n  VALUE: UP-2\n\
-    \x20 ROLE: Verifies\n- TYPE: File\n  VALUE: a.c\n  FUNCTION: main\n- TYPE: Child\n  VALUE: UP-2\n\n\
-    [[SECTION]]\nUID: DEEP\nTITLE: Deep\n\n[TEXT]\nUID: T-1\nSTATEMENT: Below.\n\n\
+    \x20 ROLE: Verifies\n- TYPE: File\n  VALUE: a.c\n  FUNCTION: main\n- TYPE: Child\n\
+    \x20 VALUE: UP-2\n\n[[SECTION]]\nUID: DEEP\nTITLE: Deep\n\n\
+    [TEXT]\nUID: T-1\nSTATEMENT: Below.\n\n\
     [[REQUIREMENT]]\nUID: R-2\nSTATEMENT: >>>\nThe system\nasks.\n\nAlways.\n<<<\n\n\
     [TEST]\nUID: R-3\nTITLE: Part\n\n[[/REQUIREMENT]]\n\n[[/SECTION]]\n\n[[/SECTION]]\n\n\
     [DOCUMENT_FROM_FILE]\nFILE: b.sdoc\n";
@@ -170,6 +172,10 @@ fn hostile_documents_are_refused_with_their_line() {
         let error = try_read(&StrictDoc, &[("a.sdoc", text)]).unwrap_err();
         assert!(error.starts_with(problem), "{error}");
     }
+    let long = "x".repeat(2_001);
+    let text = format!("{head}[TEST]\nRATIONALE: {long}\nSTATEMENT: B\n");
+    let item = &read(&StrictDoc, &[("a.sdoc", &text)]).items[1];
+    assert_eq!((&*item.title, &item.text), ("B", &format!("## rationale\n\n{long}")));
     let deep = 20_000;
     let text = format!(
         "{head}{}{}",
