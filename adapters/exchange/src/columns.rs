@@ -113,7 +113,7 @@ fn normalize(text: &str) -> String {
 }
 
 /// The field of a heading: a built-in field, a custom field, a relation, or the heading itself.
-fn guess_field(heading: &str, custom_fields: &[(String, String)]) -> String {
+pub(crate) fn guess_field(heading: &str, custom_fields: &[(String, String)]) -> String {
     let word = normalize(heading);
     for (name, label) in custom_fields {
         if normalize(name) == word || normalize(label) == word {

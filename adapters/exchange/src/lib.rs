@@ -12,6 +12,10 @@ mod markdown;
 mod names;
 mod openspec;
 mod outline;
+mod reqif;
+mod reqif_items;
+mod reqif_write;
+mod reqif_xml;
 mod sdoc;
 mod sdoc_export;
 mod spec_files;
@@ -20,11 +24,13 @@ mod statements;
 mod strictdoc;
 #[cfg(test)]
 mod tests;
+mod xhtml;
+mod xhtml_render;
 
 use reqlore_domain::ports::exchange::ExchangeFormat;
 
 /// All formats. A format before another one recognizes a special form of its files.
-pub const FORMATS: [&dyn ExchangeFormat; 10] = [
+pub const FORMATS: [&dyn ExchangeFormat; 11] = [
     &openspec::OpenSpec,
     &kiro::Kiro,
     &spec_kit::SpecKit,
@@ -34,5 +40,6 @@ pub const FORMATS: [&dyn ExchangeFormat; 10] = [
     &markdown::MarkdownDocument,
     &csv::Csv,
     &github::GitHub,
+    &reqif::ReqIf,
     &json::Json,
 ];

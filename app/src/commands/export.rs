@@ -27,7 +27,7 @@ const ENTITY: &str = "entity";
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  reqlore export csv --out items.csv --epic EP-001")]
 pub(crate) struct ExportOptions {
-    /// openspec, strictdoc, markdown, csv or json
+    /// openspec, strictdoc, markdown, csv, reqif, needs-json or json
     #[arg(value_name = "FORMAT")]
     format: String,
     /// The file, or the folder for openspec and strictdoc [default: standard output]

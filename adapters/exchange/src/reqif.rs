@@ -1,0 +1,110 @@
+//! ReqIF 1.2: specifications are epics, their first level of chapters stories, and all other
+//! objects requirements.
+
+use std::io::{BufRead, BufReader, Cursor, Read};
+
+use reqlore_domain::ports::exchange::{
+    ExchangeFormat, ExportedFiles, ImportMapping, ImportedItems, MAX_SOURCE_BYTES, SourceFile,
+};
+use reqlore_domain::records::answers::lists::ListedItem;
+use zip::ZipArchive;
+
+use crate::reqif_items::add_items;
+use crate::reqif_write::write_document;
+use crate::reqif_xml::read_document;
+
+pub(crate) struct ReqIf;
+
+/// Begins the identifier of a type of our own objects; the name of the kind follows.
+pub(crate) const KIND_TYPE: &str = "reqlore-kind-";
+/// The type of the specification of records that have no epic.
+pub(crate) const OTHER_TYPE: &str = "reqlore-other";
+/// The attribute with the Markdown of an item whose XHTML lacks a part of it.
+pub(crate) const EXACT_TEXT: &str = "reqlore.text";
+/// Begins the name of an attribute with the targets of a relation.
+pub(crate) const LINKS: &str = "reqlore.links.";
+
+impl ExchangeFormat for ReqIf {
+    fn name(&self) -> &'static str {
+        "reqif"
+    }
+
+    fn recognizes(&self, path: &str, _: &str) -> bool {
+        is_document(path) || is_archive(path)
+    }
+
+    fn read(
+        &self,
+        files: Vec<SourceFile>,
+        mapping: &mut ImportMapping,
+    ) -> Result<ImportedItems, String> {
+        let mut imported = ImportedItems::default();
+        for SourceFile { path, content } in files {
+            if is_archive(&path) {
+                read_archive(&path, content, MAX_SOURCE_BYTES, mapping, &mut imported)?;
+            } else if is_document(&path) {
+                read_file(&path, content, mapping, &mut imported)?;
+            }
+        }
+        Ok(imported)
+    }
+
+    fn write(&self, records: Vec<ListedItem>) -> Option<ExportedFiles> {
+        Some(vec![("items.reqif".to_owned(), write_document(&records))])
+    }
+}
+
+fn is_document(path: &str) -> bool {
+    path.to_ascii_lowercase().ends_with(".reqif")
+}
+
+fn is_archive(path: &str) -> bool {
+    path.to_ascii_lowercase().ends_with(".reqifz")
+}
+
+fn read_file(
+    path: &str,
+    content: impl BufRead,
+    mapping: &mut ImportMapping,
+    imported: &mut ImportedItems,
+) -> Result<(), String> {
+    let document = read_document(content).map_err(|problem| format!("{path}: {problem}"))?;
+    add_items(path, document, mapping, imported).map_err(|problem| format!("{path}: {problem}"))
+}
+
+/// Reads the documents in an archive, which may unpack to at most `max_bytes`.
+pub(crate) fn read_archive(
+    path: &str,
+    content: impl Read,
+    max_bytes: u64,
+    mapping: &mut ImportMapping,
+    imported: &mut ImportedItems,
+) -> Result<(), String> {
+    let problem = |error: &dyn std::fmt::Display| format!("{path}: {error}");
+    let mut bytes = Vec::new();
+    content.take(MAX_SOURCE_BYTES).read_to_end(&mut bytes).map_err(|error| problem(&error))?;
+    let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| problem(&error))?;
+    let (mut left, mut others) = (max_bytes, 0);
+    for index in 0..archive.len() {
+        let entry = archive.by_index(index).map_err(|error| problem(&error))?;
+        let name = entry.name().map_err(|error| problem(&error))?;
+        if !entry.is_file() || !is_document(&name) {
+            others += usize::from(entry.is_file());
+            continue;
+        }
+        // The path is a name only; nothing is written to it.
+        let entry_path = format!("{path}/{name}");
+        let mut limited = entry.take(left + 1);
+        let read = read_file(&entry_path, BufReader::new(&mut limited), mapping, imported);
+        let Some(rest) = limited.limit().checked_sub(1) else {
+            let message = format!("it unpacks to more than {} MiB; split it", max_bytes >> 20);
+            return Err(problem(&message));
+        };
+        left = rest;
+        read?;
+    }
+    if others > 0 {
+        imported.notes.push(format!("{path}: images and other files that are not taken: {others}"));
+    }
+    Ok(())
+}

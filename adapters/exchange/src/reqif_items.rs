@@ -1,0 +1,266 @@
+//! The items that a ReqIF document stands for.
+
+use std::collections::{BTreeMap, HashMap};
+
+use reqlore_domain::backlog::{ItemKind, Reference};
+use reqlore_domain::link_values::is_known_relation;
+use reqlore_domain::ports::exchange::{ImportMapping, ImportedItem, ImportedItems, file_title};
+use reqlore_domain::records::answers::csv::split_list;
+use serde_json::{Value, json};
+
+use crate::columns::guess_field;
+use crate::names::split_title;
+use crate::reqif::{EXACT_TEXT, KIND_TYPE, LINKS, OTHER_TYPE};
+use crate::reqif_xml::{ReqIfDocument, ReqIfObject};
+use crate::xhtml_render::shown_text;
+
+/// Attributes by field, besides the headings of columns. Implementation guides and DOORS use them.
+const ATTRIBUTES: [(&str, &[&str]); 4] = [
+    ("id", &["ReqIF.ForeignID", "UID", "Object Identifier", "Identifier"]),
+    ("title", &["ReqIF.ChapterName", "ReqIF.Name", "ReqIF.Chapter", "Object Heading", "Heading"]),
+    ("text", &["ReqIF.Text", "Object Text", "STATEMENT", "ReqIF.Description"]),
+    ("status", &["ReqIF.ForeignState"]),
+];
+const MAX_TITLE_CHARS: usize = 500;
+
+/// Adds the items of a document: those of each specification in their order, and then the others.
+pub(crate) fn add_items(
+    path: &str,
+    mut document: ReqIfDocument,
+    mapping: &mut ImportMapping,
+    imported: &mut ImportedItems,
+) -> Result<(), String> {
+    let mut links: HashMap<String, Vec<(String, String)>> = HashMap::new();
+    for relation in std::mem::take(&mut document.relations) {
+        if !relation.values.is_empty() {
+            *document.skipped.entry("relations whose attributes").or_default() += 1;
+        }
+        let name = relation_name(&document.name_of(&relation.type_id), &relation);
+        if document.by_id.contains_key(&relation.source) {
+            links.entry(relation.source).or_default().push((name, relation.target));
+        } else {
+            *document.skipped.entry("relations without a source").or_default() += 1;
+        }
+    }
+    let mut builder = ItemBuilder { path, mapping, links, names: HashMap::new(), imported };
+    let specifications = std::mem::take(&mut document.specifications);
+    let roots: Vec<Option<String>> = specifications
+        .iter()
+        .map(|one| (&*one.type_id != OTHER_TYPE).then(|| one.id.clone()))
+        .collect();
+    for (specification, root) in specifications.into_iter().zip(&roots) {
+        if root.is_some() {
+            builder.add(&document, specification, "epic", None, None)?;
+        }
+    }
+    let placements = std::mem::take(&mut document.placements);
+    // The object that is the story of each place and of those below.
+    let mut stories: Vec<Option<usize>> = Vec::with_capacity(placements.len());
+    let mut taken = vec![false; document.objects.len()];
+    for placement in &placements {
+        let story = placement.parent.and_then(|index| stories[index]);
+        let Some(index) = document.by_id.get(&placement.object).copied() else {
+            *document.skipped.entry("places of missing objects").or_default() += 1;
+            stories.push(story);
+            continue;
+        };
+        if taken[index] {
+            *document.skipped.entry("further places of objects").or_default() += 1;
+            stories.push(story);
+            continue;
+        }
+        taken[index] = true;
+        let object = std::mem::take(&mut document.objects[index]);
+        let is_chapter = placement.parent.is_none()
+            && (placement.has_children || object.has_value("ReqIF.ChapterName"));
+        let kind = own_kind(&document, &object);
+        let kind = kind.unwrap_or(if is_chapter { "user_story" } else { "requirement" }.to_owned());
+        let root = roots.get(placement.specification).cloned().flatten();
+        let is_story = kind == "user_story";
+        stories.push(if is_story { Some(index) } else { story });
+        let story = story.map(|story| document.objects[story].id.clone());
+        let above = placement.parent.map(|above| placements[above].object.clone());
+        let above = above.filter(|above| Some(above) != story.as_ref());
+        let parent = if is_story { root } else { story.or(root) };
+        // For the objects below.
+        document.objects[index].id.clone_from(&object.id);
+        builder.add(&document, object, &kind, parent, above)?;
+    }
+    for index in (0..document.objects.len()).filter(|index| !taken[*index]) {
+        let object = std::mem::take(&mut document.objects[index]);
+        let kind = own_kind(&document, &object).unwrap_or_else(|| "requirement".to_owned());
+        builder.add(&document, object, &kind, None, None)?;
+    }
+    for (part, count) in document.skipped {
+        imported.notes.push(format!("{path}: {part} that are not taken: {count}"));
+    }
+    Ok(())
+}
+
+impl ReqIfObject {
+    fn has_value(&self, name: &str) -> bool {
+        self.values.iter().any(|(one, value)| &**one == name && !value.trim().is_empty())
+    }
+}
+
+/// The kind of an object that was exported from a project.
+fn own_kind(document: &ReqIfDocument, object: &ReqIfObject) -> Option<String> {
+    let is_own = object.type_id.starts_with(KIND_TYPE);
+    is_own.then(|| document.name_of(&object.type_id).to_string())
+}
+
+/// The relation that a type names: `depends_on` for `Depends On`, or else the name.
+fn relation_name(type_name: &str, relation: &ReqIfObject) -> String {
+    let name = if type_name.is_empty() { &relation.long_name } else { type_name };
+    let word = name.trim().to_lowercase().replace([' ', '-'], "_");
+    if is_known_relation(&word) { word } else { name.to_owned() }
+}
+
+struct ItemBuilder<'a> {
+    path: &'a str,
+    mapping: &'a mut ImportMapping,
+    /// The relations and targets of each object.
+    links: HashMap<String, Vec<(String, String)>>,
+    /// The fields of attributes.
+    names: HashMap<String, String>,
+    imported: &'a mut ImportedItems,
+}
+
+impl ItemBuilder<'_> {
+    /// Adds the item of an object. `above` is the object above it that is not its parent.
+    fn add(
+        &mut self,
+        document: &ReqIfDocument,
+        mut object: ReqIfObject,
+        kind: &str,
+        parent: Option<String>,
+        above: Option<String>,
+    ) -> Result<(), String> {
+        let path = self.path;
+        let source_of = |id: &str| format!("{path}#{id}");
+        let is_own = object.type_id.starts_with(KIND_TYPE);
+        let mut item = ImportedItem {
+            source: source_of(&object.id),
+            kind: kind.to_owned(),
+            parent: parent.map(|id| source_of(&id)),
+            ..ImportedItem::default()
+        };
+        // The guide's own attributes come before others with the same meaning.
+        object
+            .values
+            .sort_by_key(|(name, _)| (&**name == "ReqIF.Description", !name.starts_with("ReqIF.")));
+        let mut exact_text = None;
+        for (name, value) in std::mem::take(&mut object.values) {
+            if is_own && &*name == EXACT_TEXT {
+                exact_text = Some(value);
+                continue;
+            }
+            let field = if is_own { own_field(&name) } else { self.field_of(&name) };
+            set_value(&mut item, &field, &name, value);
+        }
+        // Another tool may have edited the text that it shows.
+        if let Some(text) = exact_text.filter(|text| shown_text(text) == item.text) {
+            item.text = text;
+        }
+        for (relation, target) in self.links.remove(&object.id).unwrap_or_default() {
+            item.links.entry(relation).or_default().push(target);
+        }
+        if !is_own {
+            let type_name = document.name_of(&object.type_id);
+            add_extra(&mut item.values, "object_type", &type_name);
+            if let Some(above) = above {
+                add_extra(&mut item.values, "object_above", &above);
+            }
+            set_value(&mut item, "text", "desc", object.description);
+            // A name of one word may be an ID, so that the text is a better title.
+            let is_title = object.long_name.contains(' ') || item.text.is_empty();
+            if item.title.is_empty() && (is_title || kind == "epic") {
+                item.title = std::mem::take(&mut object.long_name);
+            } else if item.title != object.long_name {
+                add_extra(&mut item.values, "long_name", &object.long_name);
+            }
+        }
+        if item.title.is_empty() && kind == "epic" {
+            file_title(path).clone_into(&mut item.title);
+        } else if item.title.is_empty() && !is_own {
+            let (title, rest) = split_title(&item.text);
+            (item.title, item.text) = (title, rest.to_owned());
+            if item.title.is_empty() {
+                item.title = item.id.clone().unwrap_or(object.id);
+            }
+        }
+        self.imported.push(item)
+    }
+
+    /// The field of an attribute, which the mapping gets if it lacks it.
+    fn field_of(&mut self, name: &str) -> String {
+        if let Some(field) = self.names.get(name) {
+            return field.clone();
+        }
+        let known = ATTRIBUTES.iter().find(|(_, names)| names.contains(&name));
+        let guessed = known.map_or_else(
+            || guess_field(name, &self.mapping.custom_fields),
+            |(field, _)| (*field).to_owned(),
+        );
+        // The hierarchy decides on kinds and parents.
+        let is_place = matches!(&*guessed, "kind" | "parent" | "epic" | "story");
+        let guessed = if is_place { name.to_owned() } else { guessed };
+        let field = self.mapping.columns.entry(name.to_owned()).or_insert(guessed).clone();
+        self.names.insert(name.to_owned(), field.clone());
+        field
+    }
+}
+
+fn own_field(name: &str) -> String {
+    let known = ATTRIBUTES.iter().find(|(_, names)| names.contains(&name));
+    let own = known.filter(|_| name.starts_with("ReqIF."));
+    own.map_or(name, |(field, _)| *field).to_owned()
+}
+
+/// Sets the value of a field. A second title, text or ID becomes an extra key.
+fn set_value(item: &mut ImportedItem, field: &str, name: &str, value: String) {
+    if let Some(relation) = field.strip_prefix(LINKS) {
+        item.links.entry(relation.to_owned()).or_default().extend(split_list(&value));
+        return;
+    }
+    match field {
+        "" => {}
+        _ if value.trim().is_empty() => {}
+        "title" if item.title.is_empty() => {
+            if value.chars().count() <= MAX_TITLE_CHARS {
+                item.title = value;
+            } else {
+                item.title = split_title(&value).0;
+                set_value(item, "text", name, value);
+            }
+        }
+        "text" if item.text.is_empty() => item.text = value,
+        "id" if item.id.is_none() => {
+            let id = value.trim().to_owned();
+            let kind = ItemKind::from_name(&item.kind);
+            let is_reference = Reference::parse(&id).is_some_and(|one| Some(one.kind) == kind);
+            item.id = Some(id);
+            if !is_reference && kind.is_some() {
+                add_extra(&mut item.values, name, &value);
+            }
+        }
+        "title" | "text" | "id" => add_extra(&mut item.values, name, &value),
+        "tag" | "tags" => add_extra(&mut item.values, "tags", &value),
+        relation if is_known_relation(relation) => {
+            item.links.entry(relation.to_owned()).or_default().extend(split_list(&value));
+        }
+        field => add_extra(&mut item.values, field, &value),
+    }
+}
+
+/// Adds a value. A name that is used gets a number.
+fn add_extra(values: &mut BTreeMap<String, Value>, name: &str, value: &str) {
+    if value.is_empty() {
+        return;
+    }
+    let mut names =
+        std::iter::once(name.to_owned()).chain((2..).map(|number| format!("{name} {number}")));
+    if let Some(name) = names.find(|name| !values.contains_key(name)) {
+        values.insert(name, json!(value));
+    }
+}

@@ -1,0 +1,327 @@
+//! ReqIF documents and archives, also hostile ones.
+
+use std::io::{Cursor, Write as _};
+
+use reqlore_domain::ports::exchange::{
+    ExchangeFormat as _, ImportMapping, ImportedItem, ImportedItems, SourceFile,
+};
+use reqlore_domain::records::answers::lists::ListedItem;
+use serde_json::json;
+use zip::ZipWriter;
+use zip::write::SimpleFileOptions;
+
+use super::{item, outline, read, recognized, try_read};
+use crate::reqif::{ReqIf, read_archive};
+
+const START: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<REQ-IF xmlns=\"r\" \
+    xmlns:x=\"h\"><THE-HEADER/><CORE-CONTENT><REQ-IF-CONTENT>";
+const END: &str = "</REQ-IF-CONTENT></CORE-CONTENT></REQ-IF>";
+const TYPES: &str = "<DATATYPES><DATATYPE-DEFINITION-ENUMERATION IDENTIFIER=\"e\">
+    <SPECIFIED-VALUES><ENUM-VALUE IDENTIFIER=\"e1\" LONG-NAME=\"Open &amp; new\"/>
+    <ENUM-VALUE IDENTIFIER=\"e2\" LONG-NAME=\"b\"/></SPECIFIED-VALUES>
+    </DATATYPE-DEFINITION-ENUMERATION></DATATYPES><SPEC-TYPES>
+    <SPEC-OBJECT-TYPE IDENTIFIER=\"t\" LONG-NAME=\"Thing\"><SPEC-ATTRIBUTES>
+    <ATTRIBUTE-DEFINITION-STRING IDENTIFIER=\"chapter\" LONG-NAME=\"ReqIF.ChapterName\"/>
+    <ATTRIBUTE-DEFINITION-XHTML IDENTIFIER=\"text\" LONG-NAME=\"ReqIF.Text\"/>
+    <ATTRIBUTE-DEFINITION-STRING IDENTIFIER=\"id\" LONG-NAME=\"ReqIF.ForeignID\">
+    <DEFAULT-VALUE><ATTRIBUTE-VALUE-STRING THE-VALUE=\"x\"/></DEFAULT-VALUE>
+    </ATTRIBUTE-DEFINITION-STRING>
+    <ATTRIBUTE-DEFINITION-ENUMERATION IDENTIFIER=\"status\" LONG-NAME=\"Status\"/>
+    <ATTRIBUTE-DEFINITION-STRING IDENTIFIER=\"raw\" LONG-NAME=\"Raw Value\"/>
+    </SPEC-ATTRIBUTES></SPEC-OBJECT-TYPE>
+    <SPEC-RELATION-TYPE IDENTIFIER=\"r1\" LONG-NAME=\"Depends On\"/>
+    <SPEC-RELATION-TYPE IDENTIFIER=\"r2\" LONG-NAME=\"verifies\"/></SPEC-TYPES>";
+
+fn string(attribute: &str, value: &str) -> String {
+    format!(
+        "<ATTRIBUTE-VALUE-STRING THE-VALUE=\"{value}\"><DEFINITION>\
+         <ATTRIBUTE-DEFINITION-STRING-REF>{attribute}</ATTRIBUTE-DEFINITION-STRING-REF>\
+         </DEFINITION></ATTRIBUTE-VALUE-STRING>"
+    )
+}
+
+fn xhtml(value: &str) -> String {
+    format!(
+        "<ATTRIBUTE-VALUE-XHTML><DEFINITION><ATTRIBUTE-DEFINITION-XHTML-REF>text\
+         </ATTRIBUTE-DEFINITION-XHTML-REF></DEFINITION><THE-VALUE>{value}</THE-VALUE>\
+         </ATTRIBUTE-VALUE-XHTML>"
+    )
+}
+
+fn object(id: &str, values: &str) -> String {
+    format!(
+        "<SPEC-OBJECT IDENTIFIER=\"{id}\" LAST-CHANGE=\"x\"><VALUES>{values}</VALUES><TYPE>\
+         <SPEC-OBJECT-TYPE-REF>t</SPEC-OBJECT-TYPE-REF></TYPE></SPEC-OBJECT>"
+    )
+}
+
+fn place(id: &str, below: &str) -> String {
+    format!(
+        "<SPEC-HIERARCHY><OBJECT><SPEC-OBJECT-REF>{id}</SPEC-OBJECT-REF></OBJECT>\
+         <CHILDREN>{below}</CHILDREN></SPEC-HIERARCHY>"
+    )
+}
+
+fn relation(kind: &str, source: &str, target: &str) -> String {
+    format!(
+        "<SPEC-RELATION IDENTIFIER=\"{source}{kind}\"><TYPE><SPEC-RELATION-TYPE-REF>{kind}\
+         </SPEC-RELATION-TYPE-REF></TYPE><SOURCE><SPEC-OBJECT-REF>{source}</SPEC-OBJECT-REF>\
+         </SOURCE><TARGET><SPEC-OBJECT-REF>{target}</SPEC-OBJECT-REF></TARGET></SPEC-RELATION>"
+    )
+}
+
+fn document(objects: &str, relations: &str, places: &str) -> String {
+    format!(
+        "{START}{TYPES}<SPEC-OBJECTS>{objects}</SPEC-OBJECTS><SPEC-RELATIONS>{relations}\
+         </SPEC-RELATIONS><SPECIFICATIONS><SPECIFICATION IDENTIFIER=\"s\" LONG-NAME=\"Shop\">\
+         <CHILDREN>{places}</CHILDREN></SPECIFICATION></SPECIFICATIONS>{END}"
+    )
+}
+
+/// The items of a document with one object, whose text is given in XHTML.
+fn markdown(xml: &str) -> String {
+    let text = document(&object("a", &(string("chapter", "t") + &xhtml(xml))), "", "");
+    read(&ReqIf, &[("a.reqif", &text)]).items.pop().unwrap().text
+}
+
+#[test]
+fn specification_becomes_epic_with_stories_and_requirements() {
+    let values = "<ATTRIBUTE-VALUE-ENUMERATION><VALUES><ENUM-VALUE-REF>e1</ENUM-VALUE-REF>\
+        </VALUES><DEFINITION><ATTRIBUTE-DEFINITION-ENUMERATION-REF>status\
+        </ATTRIBUTE-DEFINITION-ENUMERATION-REF></DEFINITION></ATTRIBUTE-VALUE-ENUMERATION>";
+    let raw = string("raw", " a&#10;\t b &lt;") + values + &string("id", "X-7");
+    let objects = [
+        object("c", &string("chapter", "Login")),
+        object("a", &(xhtml("<x:div>It <x:b>asks</x:b>.</x:div>") + &raw)),
+        object("b", &xhtml("<x:p>Deep</x:p>")),
+        object("free", &string("chapter", "Free")),
+    ];
+    let relations =
+        relation("r1", "a", "b") + &relation("r2", "a", "free") + &relation("r1", "no", "b");
+    let places = place("c", &place("a", &place("b", ""))) + &place("a", "") + &place("gone", "");
+    let text = document(&objects.concat(), &relations, &places);
+    let path = "in/shop.reqif";
+    let mut expected: Vec<ImportedItem> = [
+        ["epic", "s", "", "Shop", ""],
+        ["user_story", "c", "s", "Login", ""],
+        ["requirement", "a", "c", "It **asks**.", ""],
+        ["requirement", "b", "c", "Deep", ""],
+        ["requirement", "free", "", "Free", ""],
+    ]
+    .map(|one| item(path, one))
+    .into();
+    expected[2].id = Some("X-7".to_owned());
+    expected[2].values.insert("Raw Value".to_owned(), json!(" a\n\t b <"));
+    expected[2].values.insert("status".to_owned(), json!("Open & new"));
+    expected[2].values.insert("ReqIF.ForeignID".to_owned(), json!("X-7"));
+    expected[2].links.insert("depends_on".to_owned(), vec!["b".to_owned()]);
+    expected[2].links.insert("verifies".to_owned(), vec!["free".to_owned()]);
+    expected[3].values.insert("object_above".to_owned(), json!("a"));
+    expected[4].parent = None;
+    for item in &mut expected[1..] {
+        item.values.insert("object_type".to_owned(), json!("Thing"));
+    }
+    let notes = [
+        "default values that are not taken: 1",
+        "further places of objects that are not taken: 1",
+        "places of missing objects that are not taken: 1",
+        "relations without a source that are not taken: 1",
+    ];
+    let notes = notes.map(|note| format!("{path}: {note}")).into();
+    let mut mapping = ImportMapping::default();
+    let content = Box::new(Cursor::new(text.clone().into_bytes()));
+    let files = vec![SourceFile { path: path.to_owned(), content }];
+    let imported = ReqIf.read(files, &mut mapping).unwrap();
+    assert_eq!(imported, ImportedItems { items: expected, notes });
+    assert_eq!(mapping.columns["Raw Value"], "Raw Value");
+    assert_eq!(mapping.columns["ReqIF.Text"], "text");
+    mapping.columns.insert("Raw Value".to_owned(), String::new());
+    mapping.columns.insert("ReqIF.ForeignID".to_owned(), "team".to_owned());
+    let files = vec![SourceFile {
+        path: path.to_owned(),
+        content: Box::new(Cursor::new(text.into_bytes())),
+    }];
+    let mapped = ReqIf.read(files, &mut mapping).unwrap().items.swap_remove(2);
+    assert_eq!((mapped.values.get("Raw Value"), &mapped.values["team"]), (None, &json!("X-7")));
+}
+
+#[test]
+fn xhtml_becomes_markdown() {
+    for (xml, expected) in [
+        ("<x:div>a\n   b</x:div>", "a b"),
+        ("<x:p>a</x:p> <x:p>b<x:br/>c<br/><br/>d</x:p>", "a\n\nb  \nc\n\nd"),
+        ("a<b> b </b>c <i/><em>d</em>", "a **b** c *d*"),
+        (
+            "<x:ul><x:li>a<x:ol><x:li>b</x:li><x:li>c</x:li></x:ol></x:li><x:li>d</x:li></x:ul>e",
+            "- a\n  1. b\n  2. c\n- d\n\ne",
+        ),
+        ("see <a href=\"u?a=1&amp;b\">the <b>page</b></a>.", "see [the **page**](u?a=1&b)."),
+        ("<object data=\"i.png\" type=\"image/png\">pic</object>", "![pic](i.png)"),
+        (
+            "<table><tr><th>a</th><th>b</th></tr><tr><td><p>1</p><p>2</p></td><td/></tr></table>x",
+            "| a | b |\n|---|---|\n| 1 2 |  |\n\nx",
+        ),
+        (
+            "<h2>a</h2><pre>  b\n c</pre><hr/><span class=\"z\">d<!-- no --></span><u>e</u>",
+            "## a\n\n```\n  b\n c\n```\n\n---\n\nde",
+        ),
+        ("&lt;b&gt; &#x41;&quot;<![CDATA[<c>]]> <code>&lt;d</code>", "\\<b> A\"\\<c> `<d`"),
+    ] {
+        assert_eq!(markdown(xml), expected, "{xml}");
+    }
+}
+
+fn archive(entries: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, bytes) in entries {
+        writer.start_file(*name, SimpleFileOptions::default()).unwrap();
+        writer.write_all(bytes).unwrap();
+    }
+    writer.finish().unwrap().into_inner()
+}
+
+fn read_bytes(path: &str, bytes: Vec<u8>) -> Result<ImportedItems, String> {
+    let content = Box::new(Cursor::new(bytes));
+    let files = vec![SourceFile { path: path.to_owned(), content }];
+    ReqIf.read(files, &mut ImportMapping::default())
+}
+
+#[test]
+fn archive_is_read_without_its_other_files() {
+    let text = document(&object("a", &string("chapter", "A")), "", "");
+    let bytes = archive(&[("../../etc/a.reqif", text.as_bytes()), ("files/x.png", b"x")]);
+    let imported = read_bytes("z.reqifz", bytes).unwrap();
+    let sources: Vec<&str> = imported.items.iter().map(|item| &*item.source).collect();
+    assert_eq!(sources, ["z.reqifz/../../etc/a.reqif#s", "z.reqifz/../../etc/a.reqif#a"]);
+    assert_eq!(imported.notes[1], "z.reqifz: images and other files that are not taken: 1");
+    let error = read_bytes("z.reqifz", b"x".to_vec()).unwrap_err();
+    assert!(error.starts_with("z.reqifz: "), "{error}");
+    let mut bomb = format!("{START}<A>").into_bytes();
+    bomb.resize(600 << 10, b' ');
+    let bomb = archive(&[("a.reqif", text.as_bytes()), ("b.reqif", &bomb), ("c.reqif", &bomb)]);
+    let read = |max_bytes| {
+        let (mut mapping, mut imported) = (ImportMapping::default(), ImportedItems::default());
+        read_archive("z.reqifz", &*bomb, max_bytes, &mut mapping, &mut imported).unwrap_err()
+    };
+    assert_eq!(read(1 << 19), "z.reqifz: it unpacks to more than 0 MiB; split it");
+    assert!(read(2 << 20).ends_with("it ends too early"));
+}
+
+#[test]
+fn hostile_documents_are_refused() {
+    let twice = document(&object("a", "").repeat(2), "", "");
+    let deep = format!("{START}{}", "<A>".repeat(100_000));
+    let doctype = format!("<!DOCTYPE r [<!ENTITY e SYSTEM \"file:///etc/passwd\">]>{START}{END}");
+    let entity = document(&object("a", &xhtml("&e;")), "", "");
+    let value = document(&object("a", &string("raw", "&e;")), "", "");
+    let unclosed = document(&object("a", &xhtml("<b>")), "", "");
+    for (text, problem) in [
+        ("", "byte 0: it ends too early"),
+        ("<html/>", "its root is \"html\", not REQ-IF"),
+        (START, "it ends too early"),
+        (&twice, "the identifier \"a\" is used twice"),
+        (&deep, "nested deeper than 200"),
+        (&doctype, "a DOCTYPE is not allowed"),
+        (&entity, "the entity \"e\" is not allowed"),
+        (&value, "unrecognized entity"),
+        (&unclosed, "byte "),
+        ("<?xml version=\"1.0\" encoding=\"ISO-8859-1\"?><REQ-IF/>", "it is \"ISO-8859-1\""),
+        ("<REQ-IF><SPEC-OBJECT/></REQ-IF>", "SPEC-OBJECT has no IDENTIFIER"),
+        ("<REQ-IF a=\"\"", "byte "),
+    ] {
+        let error = try_read(&ReqIf, &[("a.reqif", text)]).unwrap_err();
+        assert!(error.starts_with("a.reqif: ") && error.contains(problem), "{problem}: {error}");
+    }
+    for (bytes, problem) in [
+        (&b"\xff\xfe<\0"[..], "a.reqif: it is UTF-16"),
+        (b"<REQ-IF>\xe4</REQ-IF>", "a.reqif: byte "),
+        (b"<REQ-IF A=\"\xe4\"/>", "a.reqif: byte "),
+    ] {
+        let error = read_bytes("a.reqif", bytes.to_vec()).unwrap_err();
+        assert!(error.starts_with(problem), "{error}");
+    }
+    let whole = document(&object("a", &xhtml("<b>ä</b>")), "", &place("a", &place("a", "")));
+    assert_eq!(outline(&read(&ReqIf, &[("a.reqif", &whole)])), ["epic s", "user_story a"]);
+    for end in 0..whole.len() {
+        assert!(read_bytes("a.reqif", whole.as_bytes()[..end].to_vec()).is_err(), "{end}");
+    }
+}
+
+#[test]
+fn written_records_are_the_same_items() {
+    let text =
+        "# A\n\n- *b* & <c> `d`\n  continued\n\n| x | y |\n|---|---|\n| 1 | 2 |\n\n```rs\nz\n```";
+    let record = |id: &str, kind: &str, parent: &str, text: &str| ListedItem {
+        reference_id: id.to_owned(),
+        kind: kind.to_owned(),
+        title: format!("\"{id}\" <ä> & 'b'"),
+        parent: Some(parent.to_owned()).filter(|parent| !parent.is_empty()),
+        description: Some(text.to_owned()),
+        ..ListedItem::default()
+    };
+    let mut records = vec![
+        record("EP-001", "epic", "", "One\ttwo\n\nthree"),
+        record("US-001", "user_story", "EP-001", text),
+        record("US-002", "user_story", "EP-001", ""),
+        record("REQ-001", "requirement", "US-001", "Plain.\n\nSecond **bold**."),
+        record("AC-001", "acceptance_criteria", "US-002", "It [is](http://x/a b)."),
+        record("DEC-1a", "decision", "", "Because."),
+    ];
+    records[0].links.insert("depends_on".to_owned(), vec!["EP-009".to_owned()]);
+    records[3].links.insert("blocks".to_owned(), vec!["US-002".to_owned(), "EP-001".to_owned()]);
+    records[5].links.insert("mitigates".to_owned(), vec!["REQ-001".to_owned()]);
+    records[3].tags = vec!["a,b".to_owned(), "c".to_owned()];
+    records[3].priority = Some(2);
+    records[3].type_name = Some("Functional".into());
+    records[3].assignee_username = Some("ann".to_owned());
+    records[3].status = Some("Active".to_owned());
+    records[3].fields.insert("risk".to_owned(), json!(2.5));
+    records[3].extra.insert("statement".to_owned(), json!("a\n b"));
+    records[3].extra.insert("imported_from".to_owned(), json!("x"));
+    let files = ReqIf.write(records.clone()).unwrap();
+    assert_eq!(ReqIf.write(records.clone()), Some(files.clone()));
+    let (path, written) = &files[0];
+    let imported = read(&ReqIf, &[(path, written)]);
+    assert_eq!(imported.notes, [""; 0]);
+    let mut expected: Vec<ImportedItem> = Vec::new();
+    // In the order of the hierarchy.
+    for index in [0, 1, 3, 2, 4, 5] {
+        let record = &records[index];
+        let texts = [&*record.kind, &record.reference_id, "", &record.title];
+        let text = record.description.as_deref().unwrap();
+        let mut one = item(path, [texts[0], texts[1], texts[2], texts[3], text]);
+        one.parent = record.parent.as_ref().map(|parent| format!("{path}#{parent}"));
+        one.id = Some(record.reference_id.clone());
+        one.links = record.links.clone();
+        expected.push(one);
+    }
+    for (name, value) in [
+        ("status", "Active"),
+        ("priority", "2"),
+        ("type", "Functional"),
+        ("assignee", "ann"),
+        ("tags", "\"a,b\", c"),
+        ("risk", "2.5"),
+        ("statement", "a\n b"),
+    ] {
+        expected[2].values.insert(name.to_owned(), json!(value));
+    }
+    let sorted = |mut items: Vec<ImportedItem>| {
+        items
+            .iter_mut()
+            .flat_map(|item| item.links.values_mut())
+            .for_each(|targets| targets.sort());
+        items
+    };
+    assert_eq!(sorted(imported.items), sorted(expected));
+    // Another tool edited the text that it shows.
+    let edited = written.replace("<xhtml:em>b</xhtml:em>", "new");
+    let edited = read(&ReqIf, &[(path, &edited)]).items.swap_remove(1).text;
+    assert!(edited.contains("- new &"), "{edited}");
+}
+
+#[test]
+fn documents_and_archives_are_recognized() {
+    assert_eq!(recognized("a.ReqIF", ""), "reqif");
+    assert_eq!(recognized("x/a.reqifz", "PK"), "reqif");
+}
