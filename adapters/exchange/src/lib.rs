@@ -10,6 +10,7 @@ mod keyed_files;
 mod kiro;
 mod markdown;
 mod names;
+mod needs_json;
 mod openspec;
 mod outline;
 mod reqif;
@@ -30,7 +31,7 @@ mod xhtml_render;
 use reqlore_domain::ports::exchange::ExchangeFormat;
 
 /// All formats. A format before another one recognizes a special form of its files.
-pub const FORMATS: [&dyn ExchangeFormat; 11] = [
+pub const FORMATS: [&dyn ExchangeFormat; 12] = [
     &openspec::OpenSpec,
     &kiro::Kiro,
     &spec_kit::SpecKit,
@@ -40,6 +41,7 @@ pub const FORMATS: [&dyn ExchangeFormat; 11] = [
     &markdown::MarkdownDocument,
     &csv::Csv,
     &github::GitHub,
+    &needs_json::NeedsJson,
     &reqif::ReqIf,
     &json::Json,
 ];

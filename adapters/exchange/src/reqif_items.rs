@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::columns::guess_field;
 use crate::names::split_title;
-use crate::reqif::{EXACT_TEXT, KIND_TYPE, LINKS, OTHER_TYPE};
+use crate::reqif::{EXACT_TEXT, KIND_TYPE, LINKS, OTHER_TYPE, PARENT};
 use crate::reqif_xml::{ReqIfDocument, ReqIfObject};
 use crate::xhtml_render::shown_text;
 
@@ -151,12 +151,14 @@ impl ItemBuilder<'_> {
             .sort_by_key(|(name, _)| (&**name == "ReqIF.Description", !name.starts_with("ReqIF.")));
         let mut exact_text = None;
         for (name, value) in std::mem::take(&mut object.values) {
-            if is_own && &*name == EXACT_TEXT {
-                exact_text = Some(value);
-                continue;
+            match &*name {
+                EXACT_TEXT if is_own => exact_text = Some(value),
+                PARENT if is_own => item.parent = Some(value),
+                _ => {
+                    let field = if is_own { own_field(&name) } else { self.field_of(&name) };
+                    set_value(&mut item, &field, &name, value);
+                }
             }
-            let field = if is_own { own_field(&name) } else { self.field_of(&name) };
-            set_value(&mut item, &field, &name, value);
         }
         // Another tool may have edited the text that it shows.
         if let Some(text) = exact_text.filter(|text| shown_text(text) == item.text) {

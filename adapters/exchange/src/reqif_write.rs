@@ -7,7 +7,7 @@ use reqlore_domain::records::answers::csv::{join_list, value_text};
 use reqlore_domain::records::answers::lists::ListedItem;
 use reqlore_domain::records::fields::IMPORTED_FROM;
 
-use crate::reqif::{EXACT_TEXT, KIND_TYPE, LINKS, OTHER_TYPE};
+use crate::reqif::{EXACT_TEXT, KIND_TYPE, LINKS, OTHER_TYPE, PARENT};
 use crate::xhtml_render::{push_escaped, render_xhtml, shown_text};
 
 const TEXT: &str = "ReqIF.Text";
@@ -118,7 +118,7 @@ impl<'r> DocumentWriter<'r> {
             ("assignee", record.assignee_username.clone().unwrap_or_default()),
             ("tags", join_list(&record.tags)),
             ("rank", record.rank.clone().unwrap_or_default()),
-            ("source_parent", unknown_parent.unwrap_or_default()),
+            (PARENT, unknown_parent.unwrap_or_default()),
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into();

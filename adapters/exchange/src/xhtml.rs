@@ -181,11 +181,12 @@ impl MarkdownWriter {
         }
         for (index, word) in text.split([' ', '\t', '\r', '\n']).enumerate() {
             self.has_space |= index > 0;
-            // Markdown would read `<name>` as an element.
-            match word.contains('<') && self.code == 0 {
-                true => self.push(&word.replace('<', "\\<")),
-                false if word.is_empty() => {}
-                false => self.push(word),
+            for part in word.split_inclusive('<').filter(|part| !part.is_empty()) {
+                let is_joined = self.line_break == LineBreak::None && !self.has_space;
+                if is_joined && self.code == 0 && self.text.ends_with('<') && is_element(part) {
+                    self.text.insert(self.text.len() - 1, '\\');
+                }
+                self.push(part);
             }
         }
     }
@@ -228,6 +229,11 @@ impl MarkdownWriter {
         self.text.push_str(&std::mem::take(&mut self.marks));
         self.text.push_str(text);
     }
+}
+
+/// True if Markdown would read `<` before this text as the start of an element.
+fn is_element(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || "/!?".contains(c))
 }
 
 fn mark(name: &str) -> Option<&'static str> {

@@ -20,7 +20,9 @@ pub(crate) fn render_xhtml(markdown: &str) -> String {
             }
             Event::End(tag) => {
                 if let Some(name) = element_of(tag, is_head) {
-                    xml.extend(["</xhtml:", name, ">"]);
+                    // Tools that remove elements keep lines apart.
+                    let end = if matches!(name, "em" | "strong" | "a") { ">" } else { ">\n" };
+                    xml.extend(["</xhtml:", name, end]);
                 }
                 is_head &= !matches!(tag, TagEnd::TableHead);
             }
