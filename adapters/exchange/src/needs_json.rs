@@ -278,6 +278,7 @@ impl<'a> NeedsReader<'a> {
         if self.is_own {
             return Ok(named.next().map(str::to_owned));
         }
+        let mut named = named.chain([text_of(need, "parent_need")]);
         let is_parent =
             |id: &&str| self.kinds.get(*id).is_some_and(|one| one == parent_kind.name());
         if let Some(id) = named.find(is_parent) {
