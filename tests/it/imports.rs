@@ -133,7 +133,13 @@ fn exported_items_are_the_same_records_in_an_empty_project() {
     write(root, ".reqlore/backlog/epics/EP-007.md", "---\ntitle: Late\nsource: a\n---\n");
     let all = records(root, "fs");
     assert_eq!(all.len(), 7);
-    for (format, path) in [("json", "a/a.json"), ("csv", "a.csv"), ("strictdoc", "sdoc")] {
+    for (format, path) in [
+        ("json", "json/items.json"),
+        ("csv", "items.csv"),
+        ("reqif", "items.reqif"),
+        ("needs-json", "needs/items.json"),
+        ("strictdoc", "sdoc"),
+    ] {
         run_ok(root, &format!("export {format} --out {path}"));
         let mut expected = all.clone();
         expected.retain(|record| format != "strictdoc" || record["kind"] != "decision");

@@ -10,6 +10,7 @@ mod keyed_files;
 mod kiro;
 mod markdown;
 mod names;
+mod needs_items;
 mod needs_json;
 mod openspec;
 mod outline;

@@ -21,7 +21,8 @@ pub(crate) fn render_xhtml(markdown: &str) -> String {
             Event::End(tag) => {
                 if let Some(name) = element_of(tag, is_head) {
                     // Tools that remove elements keep lines apart.
-                    let end = if matches!(name, "em" | "strong" | "a") { ">" } else { ">\n" };
+                    let end =
+                        if matches!(name, "em" | "strong" | "a" | "object") { ">" } else { ">\n" };
                     xml.extend(["</xhtml:", name, end]);
                 }
                 is_head &= !matches!(tag, TagEnd::TableHead);
@@ -67,7 +68,8 @@ fn start_element(xml: &mut String, tag: &Tag<'_>, is_head: bool) {
     let Some(name) = element_of(tag.to_end(), is_head) else { return };
     xml.extend(["<xhtml:", name]);
     if let Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } = tag {
-        xml.push_str(" href=\"");
+        let is_image = matches!(tag, Tag::Image { .. });
+        xml.push_str(if is_image { " type=\"image/*\" data=\"" } else { " href=\"" });
         // Spaces and the like are not allowed in a URI.
         for byte in dest_url.bytes() {
             match byte {
@@ -102,7 +104,8 @@ fn element_of(tag: TagEnd, is_head: bool) -> Option<&'static str> {
         TagEnd::TableCell => "td",
         TagEnd::Emphasis => "em",
         TagEnd::Strong => "strong",
-        TagEnd::Link | TagEnd::Image => "a",
+        TagEnd::Link => "a",
+        TagEnd::Image => "object",
         _ => return None,
     })
 }

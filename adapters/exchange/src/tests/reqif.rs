@@ -264,7 +264,7 @@ fn written_records_are_the_same_items() {
         record("US-001", "user_story", "EP-001", text),
         record("US-002", "user_story", "EP-001", ""),
         record("REQ-001", "requirement", "US-001", "Plain.\n\nSecond **bold**."),
-        record("AC-001", "acceptance_criteria", "US-002", "It [is](http://x/a b)."),
+        record("AC-001", "acceptance_criteria", "US-002", "It [![is](i.png)](http://x/a)."),
         record("DEC-1a", "decision", "", "Because."),
     ];
     records[0].links.insert("depends_on".to_owned(), vec!["EP-009".to_owned()]);
