@@ -10,24 +10,16 @@ mod keyed_files;
 mod kiro;
 mod markdown;
 mod names;
-mod needs_items;
 mod needs_json;
 mod openspec;
 mod outline;
 mod reqif;
-mod reqif_items;
-mod reqif_write;
-mod reqif_xml;
-mod sdoc;
-mod sdoc_export;
 mod spec_files;
 mod spec_kit;
 mod statements;
 mod strictdoc;
 #[cfg(test)]
 mod tests;
-mod xhtml;
-mod xhtml_render;
 
 use reqlore_domain::ports::exchange::ExchangeFormat;
 

@@ -1,6 +1,8 @@
 //! `needs.json` of sphinx-needs: a document is an epic, its sections stories, its needs
 //! requirements.
 
+mod items;
+
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
@@ -13,8 +15,8 @@ use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
+use self::items::{COMPUTED, NeedsReader};
 use crate::json::is_json;
-use crate::needs_items::{COMPUTED, NeedsReader};
 
 pub(crate) struct NeedsJson;
 

@@ -1,6 +1,12 @@
 //! ReqIF 1.2: specifications are epics, their first level of chapters stories, and all other
 //! objects requirements.
 
+mod items;
+mod write;
+mod xhtml;
+mod xhtml_render;
+mod xml;
+
 use std::io::{BufRead, BufReader, Cursor, Read};
 
 use reqlore_domain::ports::exchange::{
@@ -9,9 +15,9 @@ use reqlore_domain::ports::exchange::{
 use reqlore_domain::records::answers::lists::ListedItem;
 use zip::ZipArchive;
 
-use crate::reqif_items::add_items;
-use crate::reqif_write::write_document;
-use crate::reqif_xml::read_document;
+use self::items::add_items;
+use self::write::write_document;
+use self::xml::read_document;
 
 pub(crate) struct ReqIf;
 

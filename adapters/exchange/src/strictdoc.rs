@@ -1,5 +1,8 @@
 //! StrictDoc: an SDoc file is a document with sections, requirements and texts.
 
+mod export;
+mod sdoc;
+
 use std::collections::HashMap;
 
 use reqlore_domain::backlog::RelationshipType;
@@ -11,10 +14,10 @@ use reqlore_domain::records::answers::csv::split_list;
 use reqlore_domain::records::answers::lists::ListedItem;
 use serde_json::json;
 
+use self::export::{EXTRA, MARK, write_documents};
+use self::sdoc::{Block, BlockForm, read_blocks, without_marks};
 use crate::keyed_files::move_long_values;
 use crate::names::{add_paragraph, split_paragraph, unique_id};
-use crate::sdoc::{Block, BlockForm, read_blocks, without_marks};
-use crate::sdoc_export::{EXTRA, MARK, write_documents};
 
 pub(crate) struct StrictDoc;
 

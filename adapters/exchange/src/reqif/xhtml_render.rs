@@ -6,7 +6,7 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use quick_xml::Reader;
 use quick_xml::events::Event as XmlEvent;
 
-use crate::xhtml::{MarkdownWriter, entity_text};
+use crate::reqif::xhtml::{MarkdownWriter, entity_text};
 
 /// Renders Markdown as one `xhtml:div`. HTML in it is shown as text.
 pub(crate) fn render_xhtml(markdown: &str) -> String {

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use crate::columns::guess_field;
 use crate::names::split_title;
+use crate::reqif::xhtml_render::shown_text;
+use crate::reqif::xml::{ReqIfDocument, ReqIfObject};
 use crate::reqif::{EXACT_TEXT, KIND_TYPE, LINKS, OTHER_TYPE, PARENT};
-use crate::reqif_xml::{ReqIfDocument, ReqIfObject};
-use crate::xhtml_render::shown_text;
 
 /// Attributes by field, besides the headings of columns. Implementation guides and DOORS use them.
 const ATTRIBUTES: [(&str, &[&str]); 4] = [

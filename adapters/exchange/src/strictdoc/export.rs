@@ -9,7 +9,7 @@ use reqlore_domain::records::answers::csv::{join_list, value_text};
 use reqlore_domain::records::answers::lists::ListedItem;
 use reqlore_domain::records::fields::IMPORTED_FROM;
 
-use crate::sdoc::write_field;
+use crate::strictdoc::sdoc::write_field;
 
 /// The metadata of a document that an export wrote.
 pub(crate) const MARK: &str = "REQLORE";

@@ -9,7 +9,7 @@ use quick_xml::events::{BytesStart, Event};
 use reqlore_domain::ports::exchange::{MAX_IMPORTED_ITEMS, is_utf16};
 use reqlore_domain::records::answers::csv::join_list;
 
-use crate::xhtml::{MarkdownWriter, attribute, entity_text};
+use crate::reqif::xhtml::{MarkdownWriter, attribute, entity_text};
 
 const MAX_DEPTH: usize = 200;
 const MAX_ID_BYTES: usize = 4_000;

@@ -7,8 +7,8 @@ use reqlore_domain::records::answers::csv::{join_list, value_text};
 use reqlore_domain::records::answers::lists::ListedItem;
 use reqlore_domain::records::fields::IMPORTED_FROM;
 
+use crate::reqif::xhtml_render::{push_escaped, render_xhtml, shown_text};
 use crate::reqif::{EXACT_TEXT, KIND_TYPE, LINKS, OTHER_TYPE, PARENT};
-use crate::xhtml_render::{push_escaped, render_xhtml, shown_text};
 
 const TEXT: &str = "ReqIF.Text";
 /// The schema requires a time; the same records always give the same document.
