@@ -10,7 +10,7 @@ use reqlore_domain::records::answers::csv::{split_list, value_text};
 use reqlore_domain::records::extra::node_value;
 use serde_json::{Value, json};
 
-use crate::github::item_of;
+use crate::issue_fields::item_of;
 use crate::markdown::{is_markdown, other_files_note};
 use crate::names::unique_id;
 use crate::outline::sections;

@@ -5,6 +5,7 @@ mod columns;
 mod csv;
 mod doorstop;
 mod github;
+mod issue_fields;
 mod json;
 mod keyed_files;
 mod kiro;
