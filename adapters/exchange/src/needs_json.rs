@@ -1,9 +1,9 @@
 //! `needs.json` of sphinx-needs: a document is an epic, its sections stories, its needs
 //! requirements.
 
+mod file;
 mod items;
 
-use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
 use reqlore_domain::ports::exchange::{
@@ -11,75 +11,13 @@ use reqlore_domain::ports::exchange::{
 };
 use reqlore_domain::records::answers::lists::ListedItem;
 use reqlore_domain::records::fields::IMPORTED_FROM;
-use serde::de::{Error, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
 use self::items::{COMPUTED, NeedsReader};
 use crate::json::is_json;
+use crate::needs_json::file::{CREATOR, KEY_PREFIX, NeedsFile, PLAIN_LINKS, TYPES};
 
 pub(crate) struct NeedsJson;
-
-/// The program that wrote our own files.
-pub(crate) const CREATOR: &str = "reqlore";
-/// The relation of links without a name.
-pub(crate) const PLAIN_LINKS: &str = "relates_to";
-/// The types of needs that are not requirements, and that of requirements first.
-pub(crate) const TYPES: [(&str, &str); 5] = [
-    ("req", "requirement"),
-    ("story", "user_story"),
-    ("user_story", "user_story"),
-    ("epic", "epic"),
-    ("criterion", "acceptance_criteria"),
-];
-/// Begins the name of an extra key that sphinx-needs uses for another purpose.
-pub(crate) const KEY_PREFIX: &str = "reqlore_";
-
-pub(crate) type Need = BTreeMap<String, Value>;
-
-#[derive(Deserialize)]
-struct NeedsFile {
-    #[serde(default)]
-    current_version: String,
-    versions: BTreeMap<String, NeedsVersion>,
-}
-
-#[derive(Deserialize)]
-pub(crate) struct NeedsVersion {
-    #[serde(default)]
-    pub(crate) creator: Map<String, Value>,
-    #[serde(default)]
-    pub(crate) needs_schema: Map<String, Value>,
-    pub(crate) needs: NeedList,
-}
-
-/// The needs by ID, in their order.
-pub(crate) struct NeedList(pub(crate) Vec<(String, Need)>);
-
-impl<'de> Deserialize<'de> for NeedList {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct NeedVisitor;
-        impl<'de> Visitor<'de> for NeedVisitor {
-            type Value = NeedList;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("needs by ID")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<NeedList, A::Error> {
-                let (mut needs, mut ids) = (Vec::new(), HashSet::new());
-                while let Some((id, need)) = map.next_entry::<String, Need>()? {
-                    if !ids.insert(id.clone()) {
-                        return Err(A::Error::custom(format!("the ID {id:?} is used twice")));
-                    }
-                    needs.push((id, need));
-                }
-                Ok(NeedList(needs))
-            }
-        }
-        deserializer.deserialize_map(NeedVisitor)
-    }
-}
 
 impl ExchangeFormat for NeedsJson {
     fn name(&self) -> &'static str {

@@ -21,17 +21,6 @@ use self::xml::read_document;
 
 pub(crate) struct ReqIf;
 
-/// Begins the identifier of a type of our own objects; the name of the kind follows.
-pub(crate) const KIND_TYPE: &str = "reqlore-kind-";
-/// The type of the specification of records that have no epic.
-pub(crate) const OTHER_TYPE: &str = "reqlore-other";
-/// The attribute with the Markdown of an item whose XHTML lacks a part of it.
-pub(crate) const EXACT_TEXT: &str = "reqlore.text";
-/// The attribute with the parent of an item whose parent is not in the document.
-pub(crate) const PARENT: &str = "reqlore.parent";
-/// Begins the name of an attribute with the targets of a relation.
-pub(crate) const LINKS: &str = "reqlore.links.";
-
 impl ExchangeFormat for ReqIf {
     fn name(&self) -> &'static str {
         "reqif"

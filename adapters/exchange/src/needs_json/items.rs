@@ -7,7 +7,9 @@ use reqlore_domain::link_values::is_known_relation;
 use reqlore_domain::ports::exchange::{ImportedItem, ImportedItems};
 use serde_json::{Map, Value, json};
 
-use crate::needs_json::{CREATOR, KEY_PREFIX, Need, NeedList, NeedsVersion, PLAIN_LINKS, TYPES};
+use crate::needs_json::file::{
+    CREATOR, KEY_PREFIX, Need, NeedList, NeedsVersion, PLAIN_LINKS, TYPES,
+};
 
 /// Fields that sphinx-needs computes or renders.
 pub(crate) const COMPUTED: &str = "arch collapse constraints constraints_error constraints_passed \

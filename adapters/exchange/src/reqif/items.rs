@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use crate::columns::guess_field;
 use crate::names::split_title;
+use crate::reqif::write::{EXACT_TEXT, KIND_TYPE, LINKS, OTHER_TYPE, PARENT};
 use crate::reqif::xhtml_render::shown_text;
 use crate::reqif::xml::{ReqIfDocument, ReqIfObject};
-use crate::reqif::{EXACT_TEXT, KIND_TYPE, LINKS, OTHER_TYPE, PARENT};
 
 /// Attributes by field, besides the headings of columns. Implementation guides and DOORS use them.
 const ATTRIBUTES: [(&str, &[&str]); 4] = [
@@ -33,7 +33,8 @@ pub(crate) fn add_items(
     let mut links: HashMap<String, Vec<(String, String)>> = HashMap::new();
     for relation in std::mem::take(&mut document.relations) {
         if !relation.values.is_empty() {
-            *document.skipped.entry("relations whose attributes").or_default() += 1;
+            *document.skipped.entry("attributes of relations").or_default() +=
+                relation.values.len();
         }
         let name = relation_name(&document.name_of(&relation.type_id), &relation);
         if document.by_id.contains_key(&relation.source) {

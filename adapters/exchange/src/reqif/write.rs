@@ -8,8 +8,17 @@ use reqlore_domain::records::answers::lists::ListedItem;
 use reqlore_domain::records::fields::IMPORTED_FROM;
 
 use crate::reqif::xhtml_render::{push_escaped, render_xhtml, shown_text};
-use crate::reqif::{EXACT_TEXT, KIND_TYPE, LINKS, OTHER_TYPE, PARENT};
 
+/// Begins the identifier of a type of our own objects; the name of the kind follows.
+pub(crate) const KIND_TYPE: &str = "reqlore-kind-";
+/// The type of the specification of records that have no epic.
+pub(crate) const OTHER_TYPE: &str = "reqlore-other";
+/// The attribute with the Markdown of an item whose XHTML lacks a part of it.
+pub(crate) const EXACT_TEXT: &str = "reqlore.text";
+/// The attribute with the parent of an item whose parent is not in the document.
+pub(crate) const PARENT: &str = "reqlore.parent";
+/// Begins the name of an attribute with the targets of a relation.
+pub(crate) const LINKS: &str = "reqlore.links.";
 const TEXT: &str = "ReqIF.Text";
 /// The schema requires a time; the same records always give the same document.
 const UNKNOWN_TIME: &str = "1970-01-01T00:00:00Z";
@@ -187,8 +196,8 @@ impl<'r> DocumentWriter<'r> {
                 self.xml.extend([">\n<THE-VALUE>", &render_xhtml(value), "</THE-VALUE>\n"]);
             }
             self.line(&format!(
-                "<DEFINITION><ATTRIBUTE-DEFINITION-{form}-REF>{id}</ATTRIBUTE-DEFINITION-{form}-REF>\
-                 </DEFINITION></ATTRIBUTE-VALUE-{form}>"
+                "<DEFINITION><ATTRIBUTE-DEFINITION-{form}-REF>{id}\
+                 </ATTRIBUTE-DEFINITION-{form}-REF></DEFINITION></ATTRIBUTE-VALUE-{form}>"
             ));
         }
         self.line("</VALUES>");

@@ -3,7 +3,7 @@
 use quick_xml::escape::{resolve_predefined_entity, unescape};
 use quick_xml::events::{BytesRef, BytesStart};
 
-/// What separates the text that follows from the text before it.
+/// The break before the next text.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum LineBreak {
     #[default]
@@ -165,10 +165,15 @@ impl MarkdownWriter {
                     self.marks.truncate(self.marks.len() - mark.len());
                 }
                 Some(mark) => self.text.push_str(mark),
-                None if heading(name).is_some() || is_block(name) => {
-                    self.break_line(LineBreak::Block);
+                None => {
+                    let level = heading(name);
+                    let start = format!("{} ", "#".repeat(level.unwrap_or_default()));
+                    if level.is_some() && self.marks.ends_with(&start) {
+                        self.marks.truncate(self.marks.len() - start.len());
+                    } else if level.is_some() || is_block(name) {
+                        self.break_line(LineBreak::Block);
+                    }
                 }
-                None => {}
             },
         }
         self.code -= usize::from(mark(name) == Some("`") && self.code > 0);
@@ -215,7 +220,7 @@ impl MarkdownWriter {
         let line_break = std::mem::take(&mut self.line_break);
         let has_space = std::mem::take(&mut self.has_space);
         if !self.text.is_empty() && line_break != LineBreak::None {
-            let indent = self.indents.iter().sum::<usize>() - self.markers;
+            let indent = self.indents.iter().sum::<usize>().saturating_sub(self.markers);
             self.text.push_str(match line_break {
                 LineBreak::Block => "\n\n",
                 LineBreak::Hard => "  \n",

@@ -13,6 +13,8 @@ use crate::reqif::xhtml::{MarkdownWriter, attribute, entity_text};
 
 const MAX_DEPTH: usize = 200;
 const MAX_ID_BYTES: usize = 4_000;
+/// More values are not an object.
+const MAX_VALUES: usize = 1_000;
 
 /// An object, specification or relation.
 #[derive(Debug, Default)]
@@ -264,6 +266,9 @@ impl DocumentReader {
                 }
                 let name = self.document.name_of(&self.attribute_id);
                 if let Some(object) = &mut self.object {
+                    if object.values.len() == MAX_VALUES {
+                        return Err(format!("{} has more than {MAX_VALUES} values", object.id));
+                    }
                     object.values.push((name, std::mem::take(&mut self.value)));
                 }
             }

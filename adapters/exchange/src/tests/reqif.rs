@@ -162,7 +162,7 @@ fn xhtml_becomes_markdown() {
             "| a | b |\n|---|---|\n| 1 2 |  |\n\nx",
         ),
         (
-            "<h2>a</h2><pre>  b\n c</pre><hr/><span class=\"z\">d<!-- no --></span><u>e</u>",
+            "<h3/><h2>a</h2><pre>  b\n c</pre><hr/><span class=\"z\">d<!-- no --></span><u>e</u>",
             "## a\n\n```\n  b\n c\n```\n\n---\n\nde",
         ),
         ("&lt;b&gt; &#x41;&quot;<![CDATA[<c>]]> <code>&lt;d</code>", "\\<b> A\"\\<c> `<d`"),
@@ -214,6 +214,7 @@ fn hostile_documents_are_refused() {
     let doctype = format!("<!DOCTYPE r [<!ENTITY e SYSTEM \"file:///etc/passwd\">]>{START}{END}");
     let entity = document(&object("a", &xhtml("&e;")), "", "");
     let value = document(&object("a", &string("raw", "&e;")), "", "");
+    let wide = document(&object("a", &string("raw", "x").repeat(1_001)), "", "");
     let unclosed = document(&object("a", &xhtml("<b>")), "", "");
     for (text, problem) in [
         ("", "byte 0: it ends too early"),
@@ -224,6 +225,7 @@ fn hostile_documents_are_refused() {
         (&doctype, "a DOCTYPE is not allowed"),
         (&entity, "the entity \"e\" is not allowed"),
         (&value, "unrecognized entity"),
+        (&wide, "a has more than 1000 values"),
         (&unclosed, "byte "),
         ("<?xml version=\"1.0\" encoding=\"ISO-8859-1\"?><REQ-IF/>", "it is \"ISO-8859-1\""),
         ("<REQ-IF><SPEC-OBJECT/></REQ-IF>", "SPEC-OBJECT has no IDENTIFIER"),
@@ -242,6 +244,8 @@ fn hostile_documents_are_refused() {
     }
     let whole = document(&object("a", &xhtml("<b>ä</b>")), "", &place("a", &place("a", "")));
     assert_eq!(outline(&read(&ReqIf, &[("a.reqif", &whole)])), ["epic s", "user_story a"]);
+    let marked = read(&ReqIf, &[("a.reqif", &format!("\u{feff}{whole}"))]);
+    assert_eq!(marked.items.len(), 2);
     for end in 0..whole.len() {
         assert!(read_bytes("a.reqif", whole.as_bytes()[..end].to_vec()).is_err(), "{end}");
     }
