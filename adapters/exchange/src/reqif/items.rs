@@ -155,6 +155,9 @@ impl ItemBuilder<'_> {
             match &*name {
                 EXACT_TEXT if is_own => exact_text = Some(value),
                 PARENT if is_own => item.parent = Some(value),
+                own if is_own && !own.starts_with("ReqIF.") && !own.starts_with(LINKS) => {
+                    add_extra(&mut item.values, own, &value);
+                }
                 _ => {
                     let field = if is_own { own_field(&name) } else { self.field_of(&name) };
                     set_value(&mut item, &field, &name, value);

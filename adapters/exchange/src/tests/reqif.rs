@@ -281,6 +281,7 @@ fn written_records_are_the_same_items() {
     records[3].status = Some("Active".to_owned());
     records[3].fields.insert("risk".to_owned(), json!(2.5));
     records[3].extra.insert("statement".to_owned(), json!("a\n b"));
+    records[3].extra.insert("tag".to_owned(), json!("t"));
     records[3].extra.insert("imported_from".to_owned(), json!("x"));
     let files = ReqIf.write(records.clone()).unwrap();
     assert_eq!(ReqIf.write(records.clone()), Some(files.clone()));
@@ -307,6 +308,7 @@ fn written_records_are_the_same_items() {
         ("tags", "\"a,b\", c"),
         ("risk", "2.5"),
         ("statement", "a\n b"),
+        ("tag", "t"),
     ] {
         expected[2].values.insert(name.to_owned(), json!(value));
     }
