@@ -354,6 +354,7 @@ pub(crate) fn memory_ports(search: Arc<dyn SearchIndex>) -> ApplicationPorts {
         progress: Arc::new(NoProgress),
         settings: ApplicationSettings::default(),
         schemas: Arc::default(),
+        exchange_formats: &reqlore_exchange::FORMATS,
     }
 }
 
