@@ -31,6 +31,8 @@ export interface Tools {
   get_item: { arguments: GetItemArguments; result: GetItemResult };
   /** Get all requirements linked to a specific user story */
   get_user_story_requirements: { arguments: GetUserStoryRequirementsArguments; result: GetUserStoryRequirementsResult };
+  /** Imports a specification or backlog of another tool as items. Importing it again updates them. */
+  import_items: { arguments: ImportItemsArguments; result: ImportItemsResult };
   /** Returns the entity with this ID and the texts that it links to. Without an ID, call get_context. */
   ixchel_context: { arguments: IxchelContextArguments; result: IxchelContextResult };
   /** Records a decision, issue, idea or other knowledge: what was decided, and why. */
@@ -904,6 +906,94 @@ export type GetUserStoryRequirementsResult = {
    * By priority, then newest first.
    */
   requirements: Item[];
+  /**
+   * Notes of the text.
+   */
+  notes?: string[];
+};
+
+/**
+ * Import a specification: the arguments of `import_items`.
+ */
+export type ImportItemsArguments = {
+  /**
+   * Its file, such as specs/login/spec.md; the same path updates.
+   */
+  path: string;
+  /**
+   * At most 1 MiB.
+   */
+  content: string;
+  /**
+   * openspec, kiro, spec-kit, markdown, csv, json, ...; default: recognized.
+   */
+  format?: string;
+  /**
+   * Epic of items without one.
+   */
+  into?: string;
+  /**
+   * Replaces items that were edited here too.
+   */
+  update?: boolean;
+  /**
+   * Writes nothing and returns a plan for apply_changes.
+   */
+  dry_run?: boolean;
+};
+
+/**
+ * Import a specification: the structured content of `import_items`.
+ */
+export type ImportItemsResult = {
+  project: string;
+  dry_run: boolean;
+  /**
+   * Of a dry run.
+   */
+  plan?: string;
+  count: number;
+  /**
+   * Of a dry run, by action and kind.
+   */
+  planned?: {
+    action: string;
+    kind: string;
+    count: number;
+  }[];
+  results: {
+    /**
+     * From 1.
+     */
+    entry: number;
+    action: string;
+    kind: string;
+    name?: string;
+    /**
+     * Absent for a new item in a dry run.
+     */
+    id?: string;
+    version?: string;
+    /**
+     * Other items that a deletion deletes.
+     */
+    deleted?: string[];
+    /**
+     * Items that lose a relationship to a deleted one.
+     */
+    unlinked?: string[];
+  }[];
+  /**
+   * Names the entries that are left out.
+   */
+  left_out?: string;
+  /**
+   * Items: A rule whose address changed to keep the order of its section.
+   */
+  renumbered?: {
+    from: string;
+    to: string;
+  }[];
   /**
    * Notes of the text.
    */

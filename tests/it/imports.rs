@@ -338,7 +338,7 @@ fn backlog_md_tasks_are_imported_and_follow_edited_titles() {
 fn missing_links_are_added_and_mutual_ones_only_once() {
     let project = project();
     let root = project.path();
-    let sheet = "id,kind,title,depends_on,relates_to\n1,story,A,2,2\n2,story,B,,1\n";
+    let sheet = "id,title,depends_on,relates_to\n1,A,2,2\n2,B,,1\n";
     write(root, "items.csv", sheet);
     let links = |report: &Value| report["links"].as_u64().unwrap();
     assert_eq!(links(&import(root, "import items.csv")), 2);
@@ -351,11 +351,11 @@ fn missing_links_are_added_and_mutual_ones_only_once() {
     let link = json!({ "source": id(first), "type": "depends_on", "target": id(second) });
     Server::start(root).data("delete_relationship", link);
     let report = import(root, "import items.csv");
-    assert_eq!((links(&report), counts(&report)), (1, [0, 0, 3, 0, 0]));
+    assert_eq!((links(&report), counts(&report)), (1, [0, 0, 4, 0, 0]));
     // A link that the source lost is kept, and is not an edit.
     write(root, "items.csv", sheet.replace("A,2,2", "A,,"));
     let report = import(root, "import items.csv");
-    assert_eq!((links(&report), counts(&report)), (0, [0, 0, 3, 0, 0]));
+    assert_eq!((links(&report), counts(&report)), (0, [0, 0, 4, 0, 0]));
     assert_eq!(record(&records(root, "fs"), "A"), first);
 }
 
@@ -363,7 +363,11 @@ fn missing_links_are_added_and_mutual_ones_only_once() {
 fn values_without_a_field_become_custom_fields_on_request() {
     let project = project();
     let root = project.path();
-    write(root, ".reqlore/project.toml", "# Ours\n[fields.risk]\ntype = \"number\"\n");
+    write(
+        root,
+        ".reqlore/project.toml",
+        "# Ours\n[fields.risk]\ntype = \"number\"\nkinds = [\"requirement\"]\n",
+    );
     write(
         root,
         "items.csv",

@@ -5,6 +5,7 @@ use std::io::{BufReader, ErrorKind, Read, Write as _};
 use std::path::{Path, PathBuf};
 
 use reqlore_application::exchange::{ImportOptions, ImportPlan, ImportReport, new_fields};
+use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::ports::exchange::{
     ExchangeFormat, ImportMapping, ImportedItems, MAX_SOURCE_BYTES, SourceFile,
 };
@@ -136,14 +137,22 @@ fn add_fields(
     imported: &mut ImportedItems,
 ) -> Result<bool> {
     let tables = new_fields(schema, mapping, imported);
-    document.text += &tables;
-    *schema = RecordSchema::parse(&document.text);
-    match schema.diagnostics.first() {
-        Some(problem) if !tables.is_empty() => {
-            let message = format!("--add-fields: project.toml: {}", problem.message);
-            Err(CommandError::usage_error(message))
-        }
-        _ => Ok(!tables.is_empty()),
+    if tables.is_empty() {
+        return Ok(false);
+    }
+    // An invalid entry of the user may have the name of a new one.
+    let mut problem = schema.diagnostics.pop();
+    if problem.is_none() {
+        document.text += &tables;
+        *schema = RecordSchema::parse(&document.text);
+        problem = schema.diagnostics.pop();
+    }
+    match problem {
+        None => Ok(true),
+        Some(Diagnostic { line, message, .. }) => Err(CommandError::usage_error(format!(
+            "--add-fields: .reqlore/project.toml: line {}: {message}",
+            line.unwrap_or(1)
+        ))),
     }
 }
 
