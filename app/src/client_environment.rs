@@ -3,7 +3,6 @@
 //! Of the settings only the root is used. No configuration file is read.
 
 use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -13,6 +12,7 @@ use crate::config::paths::env_variable;
 use crate::config::project_folder;
 use crate::exit::{CommandError, Result};
 use crate::settings::{self, FILE_VARIABLE, SettingFlags};
+use crate::system::{is_executable, program_file};
 
 /// The name of this program, of its package and of its server.
 pub(crate) const NAME: &str = "reqlore";
@@ -45,7 +45,7 @@ pub(crate) fn client_environment(flags: &SettingFlags) -> Result<ClientEnvironme
 
 pub(crate) fn is_program(path: &Path) -> bool {
     match std::fs::metadata(path) {
-        Ok(metadata) => metadata.is_file() && metadata.permissions().mode() & 0o111 != 0,
+        Ok(metadata) => metadata.is_file() && is_executable(path, &metadata),
         Err(_) => false,
     }
 }
@@ -64,7 +64,8 @@ pub(crate) fn program_on_path(name: &str) -> Option<PathBuf> {
 
 /// The programs of this name in the order of `PATH`.
 pub(crate) fn programs_on_path(name: &str) -> Vec<PathBuf> {
-    let mut programs: Vec<PathBuf> = path_folders().iter().map(|path| path.join(name)).collect();
+    let file = program_file(name);
+    let mut programs: Vec<PathBuf> = path_folders().iter().map(|path| path.join(&file)).collect();
     programs.retain(|path| is_program(path));
     programs
 }
@@ -72,7 +73,7 @@ pub(crate) fn programs_on_path(name: &str) -> Vec<PathBuf> {
 /// The resolved path of this program.
 pub(crate) fn own_program() -> Option<PathBuf> {
     // Resolved, so that it can be compared with a link on PATH.
-    std::env::current_exe().ok()?.canonicalize().ok()
+    dunce::canonicalize(std::env::current_exe().ok()?).ok()
 }
 
 /// This program as a stdio server of `root`, which reads no settings except `arguments`.

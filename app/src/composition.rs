@@ -1,5 +1,11 @@
 //! Composition root: the only module that knows every storage, transport and model.
 
+#[cfg(unix)]
+pub(crate) mod file_store;
+#[cfg(not(unix))]
+#[path = "composition/file_store_unsupported.rs"]
+pub(crate) mod file_store;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,7 +29,7 @@ use reqlore_embed_static::StaticEmbedder;
 #[cfg(feature = "semantic")]
 use reqlore_models::catalog::CATALOG;
 use reqlore_search::LocalSearchIndex;
-use reqlore_storage_fs::{FsProjects, FsStore, create_local_state_dir, is_system_folder};
+use reqlore_storage_fs::{FsProjects, is_system_folder};
 use reqlore_storage_postgres::{
     PostgresConfig, SchemaStatus, ServerReport, inspect_schema, inspect_server, migrate_schema,
 };
@@ -38,7 +44,7 @@ use crate::exit::{CommandError, Result};
 use crate::git;
 use crate::progress::ProgressDisplay;
 use crate::storage_spec::StorageSpec;
-use crate::system::{RandomIds, SystemClock, open_file_limit};
+use crate::system::{RandomIds, SystemClock, check_private_place, open_file_limit};
 
 /// Search indexes may use one part in this many of the open files. Connections and documents need
 /// the rest.
@@ -66,7 +72,7 @@ pub(crate) fn ports_over(
         // A database has no files of its own: imports read them from the workspace root.
         let files = files_config(config, &config.root);
         projects = Arc::new(FsProjects::of_database(&files));
-        tree = Some(Arc::new(FsStore::new(&files)));
+        tree = file_store::open_tree(&files);
     }
     Ok(ApplicationPorts {
         documents: Arc::clone(store) as _,
@@ -201,10 +207,10 @@ pub(crate) fn inspect_storage(config: &AppConfig) -> Result<StorageState> {
     storage.check_file_types()?;
     Ok(match storage {
         StorageSpec::Fs(path) => {
-            match FsStore::open_to_inspect(&files_config(config, path))
+            match file_store::open_to_inspect(&files_config(config, path))
                 .map_err(CommandError::failure)?
             {
-                Some(store) => StorageState::Open { store: Arc::new(store), schema: None },
+                Some(store) => StorageState::Open { store, schema: None },
                 None => StorageState::NeedsRecovery,
             }
         }
@@ -261,6 +267,10 @@ pub(crate) fn open_http_store(
     runtime: &Runtime,
 ) -> Result<(Arc<dyn Store>, Readiness)> {
     let storage = &config.storage;
+    if let Some(path) = storage.path() {
+        check_private_place(path)
+            .map_err(|problem| CommandError::usage_error(format!("storage: {problem}")))?;
+    }
     if let StorageSpec::Postgres(database) = storage {
         check_storage_path(config, storage)?;
         let opened =
@@ -334,10 +344,10 @@ fn check_storage_path(config: &AppConfig, storage: &StorageSpec) -> Result<()> {
 fn connect_store(config: &AppConfig, storage: &StorageSpec) -> Result<Arc<dyn Store>, StoreError> {
     // The local state directory must exist and be ignored by Git before the database is in it.
     if !matches!(storage, StorageSpec::Fs(_)) && storage.is_local(&config.root) {
-        create_local_state_dir(&config.root)?;
+        file_store::create_local_state_dir(&config.root)?;
     }
     Ok(match storage {
-        StorageSpec::Fs(path) => Arc::new(FsStore::open(&files_config(config, path))?),
+        StorageSpec::Fs(path) => file_store::open(&files_config(config, path))?,
         StorageSpec::Sqlite(file) => {
             let config = SqliteConfig { file: file.clone() };
             Arc::new(reqlore_storage_sqlite::open(&config)?)
@@ -365,7 +375,7 @@ pub(crate) fn accept_loss(config: &AppConfig) -> Result<AcceptedLoss> {
     };
     let storage = &config.storage;
     let accepted = match storage {
-        StorageSpec::Fs(path) => FsStore::accept_loss(&files_config(config, path), context),
+        StorageSpec::Fs(path) => file_store::accept_loss(&files_config(config, path), context),
         StorageSpec::Sqlite(file) => {
             let config = SqliteConfig { file: file.clone() };
             reqlore_storage_sqlite::accept_loss(&config, context)

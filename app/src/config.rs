@@ -20,11 +20,12 @@ use reqlore_storage_fs::{FoundRoot, RootSearch};
 
 pub(crate) use http::HttpSettings;
 
-use self::paths::{check_path, env_variable, resolve_links};
+use self::paths::{check_path, env_variable, home_folder, resolve_links};
 use self::values::{SettingValue, SettingValues, split_list};
 use crate::exit::{CommandError, Result};
 use crate::settings::{SettingFlags, ValueSyntax};
 use crate::storage_spec::StorageSpec;
+use crate::system::{PATH_SEPARATOR, TEMPORARY_VARIABLE, local_data_folder};
 use crate::telemetry::LogFormat;
 use file::ConfigFile;
 
@@ -127,7 +128,7 @@ impl AppConfig {
                 "log_format",
                 &[("text", LogFormat::Text), ("json", LogFormat::Json)],
             )?,
-            home: env_variable("HOME").map(PathBuf::from),
+            home: home_folder(),
             file: file.is_found.then_some(file.path),
             root,
             found_root,
@@ -237,8 +238,9 @@ fn named_root(flags: &SettingFlags) -> Option<PathBuf> {
 
 /// Finds the root of the project around a folder. The error names a folder that can't be one.
 fn find_root(folder: &Path, requirements_directory: &str) -> Result<FoundRoot> {
-    let [home, temporary] = ["HOME", "TMPDIR"]
-        .map(|name| env_variable(name).map(|folder| resolve_links(Path::new(&folder))));
+    let temporary = env_variable(TEMPORARY_VARIABLE).map(PathBuf::from);
+    let [home, temporary] =
+        [home_folder(), temporary].map(|folder| folder.map(|folder| resolve_links(&folder)));
     let requirements_directory = Some(requirements_directory.to_owned());
     let search = RootSearch { home, temporary, requirements_directory };
     search.find(folder).map_err(CommandError::failure)
@@ -257,7 +259,7 @@ pub(crate) fn project_folder(flags: &SettingFlags) -> Result<PathBuf> {
 }
 
 fn existing_folder(root: &Path) -> Result<PathBuf> {
-    let resolved = root.canonicalize().and_then(|folder| {
+    let resolved = dunce::canonicalize(root).and_then(|folder| {
         if folder.is_dir() { Ok(folder) } else { Err(ErrorKind::NotADirectory.into()) }
     });
     resolved.map_err(|error| {
@@ -274,7 +276,9 @@ fn resolve_storage(
     root: &Path,
     base: &Path,
 ) -> Result<StorageSpec> {
-    let Some(value) = value else { return Ok(StorageSpec::Fs(root.to_owned())) };
+    let Some(value) = value else {
+        return StorageSpec::Fs(root.to_owned()).require_supported();
+    };
     if value.source.starts_with("flag") {
         return StorageSpec::parse(&value.text, root, base);
     }
@@ -299,7 +303,7 @@ fn resolve_storage(
 fn parse_roots(value: &SettingValue) -> Result<Vec<PathBuf>> {
     let SettingValue { text, source, .. } = value;
     // The file has one folder per line; the variable is separated like PATH.
-    let separator = if source.starts_with("file") { '\n' } else { ':' };
+    let separator = if source.starts_with("file") { '\n' } else { PATH_SEPARATOR };
     let list = text.strip_suffix('\n').unwrap_or(text);
     let mut folders = Vec::new();
     for folder in list.split(separator) {
@@ -358,14 +362,17 @@ fn cache_folder(value: Option<&SettingValue>, base: &Path) -> Option<PathBuf> {
 fn user_cache() -> Option<PathBuf> {
     let cache = match env_variable("XDG_CACHE_HOME") {
         Some(cache) => PathBuf::from(cache),
-        None => Path::new(&env_variable("HOME")?).join(".cache"),
+        None => match local_data_folder() {
+            Some(folder) => return Some(folder.join("reqlore").join("cache")),
+            None => home_folder()?.join(".cache"),
+        },
     };
     Some(cache.join("reqlore"))
 }
 
 /// The user's folder for state that outlives a process.
 pub(crate) fn state_folder(home: &Path) -> PathBuf {
-    let named = env_variable("XDG_STATE_HOME").map(PathBuf::from);
+    let named = env_variable("XDG_STATE_HOME").map(PathBuf::from).or_else(local_data_folder);
     named.unwrap_or_else(|| home.join(".local/state")).join("reqlore")
 }
 

@@ -6,6 +6,7 @@ use reqlore_git_runner::{GitEnvironment, GitRunner};
 
 use crate::client_environment::{path_folders, programs_on_path};
 use crate::config::paths::env_variable;
+use crate::system::LOGIN_VARIABLES;
 
 const MAX_NAME_CHARS: usize = 100;
 
@@ -32,7 +33,7 @@ fn configured_name(root: &Path) -> Option<String> {
 }
 
 fn login_name() -> Option<String> {
-    valid_name(&env_variable("USER").or_else(|| env_variable("LOGNAME"))?)
+    valid_name(&LOGIN_VARIABLES.iter().find_map(|name| env_variable(name))?)
 }
 
 /// Rejects names with line breaks or over [`MAX_NAME_CHARS`]: names appear in files and logs.

@@ -67,7 +67,7 @@ impl StorageSpec {
         }
         // Links are resolved so that one file has one path, by which caches find it again.
         let full_path = resolve_links(&full_path.components().collect::<PathBuf>());
-        Ok(match name {
+        let storage = match name {
             "fs" => Self::Fs(full_path),
             "sqlite" if SQLITE_FILE_SUFFIXES.iter().any(|suffix| text.ends_with(suffix)) => {
                 return Err(CommandError::usage_error(format!(
@@ -84,7 +84,19 @@ impl StorageSpec {
                      sqlite[:FILE], sled[:DIR] or postgres://HOST/NAME"
                 )));
             }
-        })
+        };
+        storage.require_supported()
+    }
+
+    /// Rejects a storage that this operating system does not have.
+    pub(crate) fn require_supported(self) -> Result<Self> {
+        if cfg!(unix) || !matches!(self, Self::Fs(_) | Self::Sled(_)) {
+            return Ok(self);
+        }
+        Err(CommandError::usage_error(format!(
+            "storage: {} needs Linux or macOS; pass --storage sqlite",
+            self.name()
+        )))
     }
 
     pub(crate) fn name(&self) -> &'static str {

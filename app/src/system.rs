@@ -1,4 +1,9 @@
-//! Clock and random numbers of the operating system.
+//! Clock, random numbers and calls of the operating system.
+
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
 
 use std::time::SystemTime;
 
@@ -7,38 +12,12 @@ use reqlore_domain::identity::token::BASE62_LETTERS;
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::id_generator::IdGenerator;
 use reqlore_domain::timestamp::Timestamp;
-use rustix::process::{Resource, Rlimit};
-use tokio::runtime::Builder;
-use tokio::signal::unix::{SignalKind, signal};
 use uuid::Uuid;
 
-/// The signal of a write beyond the file size limit, on Linux (x86, ARM) and macOS.
-const SIGXFSZ: i32 = 25;
-
-/// Makes a write beyond the limit of `ulimit -f` an error. Without a handler it ends the process.
-pub(crate) fn keep_running_at_file_size_limit() {
-    let Ok(runtime) = Builder::new_current_thread().enable_all().build() else { return };
-    let _guard = runtime.enter();
-    // The handler stays for the life of the process, also after the stream is dropped.
-    let installed = signal(SignalKind::from_raw(SIGXFSZ));
-    // Without it, only this rare case is worse.
-    drop(installed);
-}
-
-/// Raises the soft limit of open files to the hard limit. The usual soft limit of 1,024 exists for
-/// programs that use `select`.
-pub(crate) fn raise_open_file_limit() {
-    let limit = rustix::process::getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, ..limit };
-    // Some systems reject their own maximum. Then fewer search indexes are open.
-    let _ = rustix::process::setrlimit(Resource::Nofile, raised);
-}
-
-/// The current limit of open files of this process.
-pub(crate) fn open_file_limit() -> usize {
-    let limit = rustix::process::getrlimit(Resource::Nofile).current;
-    limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
-}
+#[cfg(unix)]
+pub(crate) use unix::*;
+#[cfg(windows)]
+pub(crate) use windows::*;
 
 /// The largest multiple of 62 in a byte. Bytes from here on are skipped, because they would make
 /// some letters more likely.

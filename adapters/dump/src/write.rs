@@ -5,7 +5,6 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use reqlore_domain::ports::archive::ArchiveRecord;
@@ -122,7 +121,7 @@ fn remove_stale_files(folder: &Path, ours: &File) {
         }
         let Ok(metadata) = entry.metadata() else { continue };
         // The name alone proves nothing: another user may have created the file.
-        if !metadata.is_file() || metadata.uid() != ours.uid() {
+        if !metadata.is_file() || !durable_fs::have_same_owner(&metadata, &ours) {
             continue;
         }
         // A running writer holds the lock of its file. So do we, by another handle of our own file.

@@ -8,10 +8,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use crate::private_open_options;
+use crate::{private_open_options, read_exact_at, write_all_at};
 
 /// Random ID of a database. A copy in another storage gets its own.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -114,7 +113,7 @@ impl CommitCounter {
         let mut newest = None;
         for offset in [0, SLOT_DISTANCE] {
             let mut slot = [0; SLOT_BYTES];
-            match file.read_exact_at(&mut slot, offset) {
+            match read_exact_at(file, &mut slot, offset) {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => continue,
                 read => read?,
             }
@@ -185,7 +184,8 @@ impl CounterFile {
         counter: CommitCounter,
         numbers: &IssuedNumbers,
     ) -> io::Result<()> {
-        self.0.write_all_at(&counter.encode(numbers)?, counter.commits % 2 * SLOT_DISTANCE)
+        let offset = counter.commits % 2 * SLOT_DISTANCE;
+        write_all_at(&self.0, &counter.encode(numbers)?, offset)
     }
 
     /// Makes the last write durable.
@@ -244,6 +244,7 @@ mod tests {
         assert_eq!(CommitCounter::read(&path).unwrap().unwrap().commits, 11);
     }
 
+    #[cfg(unix)]
     #[test]
     fn counter_file_follows_no_symbolic_link() {
         let dir = tempfile::tempdir().unwrap();

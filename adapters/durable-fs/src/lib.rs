@@ -1,15 +1,13 @@
 //! Writes files atomically, durably and privately; used by all crates that write to disk.
 //!
-//! Code that differs between operating systems is in `unix.rs`.
+//! Code that differs between operating systems is in `system`.
 
 use std::ffi::OsStr;
-use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 pub mod commit_counter;
-#[cfg(unix)]
-#[path = "unix.rs"]
 mod system;
 
 /// The contents that survive a power cut after [`atomic_write`] has returned.
@@ -55,7 +53,7 @@ pub fn atomic_write(path: &Path, contents: &[u8], options: AtomicWrite<'_>) -> i
     let mut temp = tempfile::Builder::new();
     temp.prefix(options.temp_prefix);
     // Until it gets the old file's mode, the new file must not be readable by more users.
-    temp.permissions(system::initial_permissions(options.is_private || old.is_some()));
+    set_temp_mode(&mut temp, if options.is_private || old.is_some() { 0o600 } else { 0o666 });
     // In the target's directory, because a rename can't cross file systems.
     let mut temp = temp.tempfile_in(dir)?;
     temp.write_all(contents)?;
@@ -90,12 +88,34 @@ pub fn parent_dir(path: &Path) -> &Path {
     }
 }
 
+/// Sets the mode of files and directories that the builder creates. Windows has no modes: they get
+/// the rights of their directory.
+pub fn set_temp_mode(temp: &mut tempfile::Builder<'_, '_>, mode: u32) {
+    system::set_temp_mode(temp, mode);
+}
+
+/// Opens an existing file to sync it.
+pub fn open_to_sync(path: &Path) -> io::Result<File> {
+    system::open_to_sync(path)
+}
+
 /// Syncs a directory, so that created, renamed and removed names survive a power cut.
 pub fn sync_dir(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
+    system::sync_dir(path)
+}
+
+/// Reads at an offset. The position of the handle may change.
+pub fn read_exact_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+    system::read_exact_at(file, bytes, offset)
+}
+
+/// Writes at an offset. The position of the handle may change.
+pub fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    system::write_all_at(file, bytes, offset)
 }
 
 /// Syncs the whole file system that holds `dir`.
+#[cfg(unix)]
 pub fn sync_file_system(dir: &File) -> io::Result<()> {
     system::sync_file_system(dir)
 }
@@ -108,13 +128,22 @@ pub fn create_private_dirs(path: &Path) -> io::Result<Vec<PathBuf>> {
     if missing == 0 {
         return Ok(Vec::new());
     }
-    system::private_dirs().create(&path)?;
+    private_dirs().create(&path)?;
     // The entry of the topmost new directory is in its parent, which existed.
     Ok(path.ancestors().take(missing + 1).map(Path::to_owned).collect())
 }
 
-/// Options to open a file without following a symbolic link. A new file is accessible to its owner
-/// only.
+/// Creates directories with their missing parents, accessible to their owner only.
+pub fn private_dirs() -> DirBuilder {
+    system::private_dirs()
+}
+
+/// Options to create a file that is accessible to its owner only.
+pub fn owner_only_options() -> OpenOptions {
+    system::owner_only_file()
+}
+
+/// Like [`owner_only_options`], without following a symbolic link.
 pub fn private_open_options() -> OpenOptions {
     system::private_file()
 }
@@ -126,22 +155,33 @@ pub fn make_private(path: &Path) -> io::Result<()> {
     if metadata.is_symlink() || is_private(&metadata) {
         return Ok(());
     }
-    fs::set_permissions(path, system::owner_only(&metadata))
+    system::make_private(path, &metadata)
 }
 
-/// True if only the owner has access.
+/// True if only the owner has access. On Windows always, because the directory decides.
 pub fn is_private(metadata: &Metadata) -> bool {
     system::is_private(metadata)
 }
 
-/// Returns device and inode, which are equal for all paths to the same file.
-pub fn file_id(metadata: &Metadata) -> (u64, u64) {
-    system::file_id(metadata)
+/// True if both files belong to the same user, as far as the owner protects them.
+pub fn have_same_owner(one: &Metadata, other: &Metadata) -> bool {
+    system::have_same_owner(one, other)
+}
+
+/// Returns device and inode, which are equal for all paths to the same file. `metadata` is that of
+/// the file at `path`.
+pub fn file_id(path: &Path, metadata: &Metadata) -> io::Result<(u64, u64)> {
+    system::file_id(path, metadata)
+}
+
+/// True if the file at the path is this open one.
+pub fn is_same_file(open: &File, path: &Path) -> io::Result<bool> {
+    Ok(system::open_file_id(open)? == system::file_id(path, &fs::metadata(path)?)?)
 }
 
 /// True if the file has more than one name.
-pub fn has_hard_links(metadata: &Metadata) -> bool {
-    system::has_hard_links(metadata)
+pub fn has_hard_links(path: &Path, metadata: &Metadata) -> bool {
+    system::has_hard_links(path, metadata)
 }
 
 /// True if `path` is on a network file system, whose locks and syncs are not reliable.
@@ -150,6 +190,7 @@ pub fn is_network_fs(path: &Path) -> io::Result<bool> {
 }
 
 /// Opens the directory at an absolute path; `None` if any part of the path is a symbolic link.
+#[cfg(unix)]
 pub fn open_dir_without_links(path: &Path) -> io::Result<Option<File>> {
     system::open_dir_without_links(path)
 }
@@ -163,14 +204,25 @@ pub fn try_lock(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Locks a directory until the result is dropped; `None` if another handle has the lock. Creates no
-/// lock file, and the kernel releases the lock of a killed process.
+/// Fails if this process may not create files in a directory.
+pub fn check_writable(dir: &Path) -> io::Result<()> {
+    system::check_writable(dir)
+}
+
+/// Opens a handle to lock a directory. Creates no lock file, except on Windows, where only files
+/// have locks.
+pub fn open_dir_to_lock(path: &Path) -> io::Result<File> {
+    system::open_dir_to_lock(path)
+}
+
+/// Locks a directory until the result is dropped; `None` if another handle has the lock. The kernel
+/// releases the lock of a killed process.
 pub fn try_lock_dir(path: &Path) -> io::Result<Option<File>> {
-    // A read-only handle is enough for this lock.
-    let dir = File::open(path)?;
+    let dir = open_dir_to_lock(path)?;
     Ok(try_lock(&dir)?.then_some(dir))
 }
 
+#[cfg(unix)]
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
@@ -273,7 +325,8 @@ mod tests {
         let path = dir.path().canonicalize().unwrap();
         let open = File::open(&path).unwrap();
         assert!(!is_network_fs(&path).unwrap());
-        assert_eq!(file_id(&open.metadata().unwrap()), file_id(&fs::metadata(&path).unwrap()));
+        assert!(is_same_file(&open, &path).unwrap());
+        assert!(!is_same_file(&open, Path::new("/")).unwrap());
         sync_file_system(&open).unwrap();
     }
 }

@@ -240,5 +240,5 @@ fn join_lines(errors: &[u8]) -> String {
 /// True if neither the path nor its link target is in `folder`.
 fn is_outside(path: &Path, folder: &Path) -> bool {
     !path.starts_with(folder)
-        && path.canonicalize().is_ok_and(|resolved| !resolved.starts_with(folder))
+        && dunce::canonicalize(path).is_ok_and(|resolved| !resolved.starts_with(folder))
 }

@@ -32,12 +32,13 @@ impl WorkTree {
             return Some(Self { root, common_folder: entry.clone(), git_folder: entry });
         }
         let named = read_line(&entry)?;
-        let git_folder = root.join(named.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
+        let git_folder =
+            dunce::canonicalize(root.join(named.strip_prefix("gitdir:")?.trim())).ok()?;
         // A submodule has no such file, and nothing to share.
         let Some(shared) = read_line(&git_folder.join("commondir")) else {
             return Some(Self { root, common_folder: git_folder.clone(), git_folder });
         };
-        let common_folder = git_folder.join(shared).canonicalize().ok()?;
+        let common_folder = dunce::canonicalize(git_folder.join(shared)).ok()?;
         let is_named_back = linked_work_tree(&git_folder).is_some_and(|named| named == root);
         let is_linked = is_named_back && git_folder.starts_with(common_folder.join("worktrees"));
         is_linked.then_some(Self { root, git_folder, common_folder })
@@ -68,7 +69,7 @@ impl WorkTree {
 fn linked_work_tree(git_folder: &Path) -> Option<PathBuf> {
     // Git can write the path relative to the folder.
     let entry = git_folder.join(read_line(&git_folder.join("gitdir"))?);
-    entry.parent()?.canonicalize().ok().filter(|work_tree| work_tree.join(".git").is_file())
+    dunce::canonicalize(entry.parent()?).ok().filter(|work_tree| work_tree.join(".git").is_file())
 }
 
 /// The only line of a small file.
@@ -85,7 +86,7 @@ fn read_line(path: &Path) -> Option<String> {
 /// The root of the Git repository that contains `folder`. The home folder is ignored, because as a
 /// repository it would contain every project.
 pub fn repository_around(folder: &Path, home: Option<&Path>) -> Option<PathBuf> {
-    let home = home.and_then(|home| home.canonicalize().ok());
+    let home = home.and_then(|home| dunce::canonicalize(home).ok());
     for folder in folder.ancestors() {
         // Dotfiles are often kept in Git, with the home folder as their root.
         if home.as_deref() == Some(folder) {

@@ -4,6 +4,8 @@
 //! link is followed: even one to a folder inside would make the user's files look like ours. Anyone
 //! can compute a checksum, so a trusted file contains its own identity instead.
 
+#![cfg(unix)]
+
 pub mod error;
 pub mod private_file;
 pub mod private_text;

@@ -16,4 +16,5 @@ mod skills;
 mod static_lists;
 mod subscriptions;
 mod surrogates;
+mod system;
 mod tool_list_poller;

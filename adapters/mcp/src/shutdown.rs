@@ -2,8 +2,9 @@
 
 use std::io;
 
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+
+use crate::system::StopSignals;
 
 /// Two stages of a shutdown.
 #[derive(Debug, Clone, Default)]
@@ -15,24 +16,17 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// Replaces the default effect of SIGTERM, SIGINT and SIGHUP. Must run inside a Tokio runtime.
+    /// Replaces the default effect of SIGTERM, SIGINT and SIGHUP; on Windows of Ctrl-C, Ctrl-Break
+    /// and the end of the console, the session or the system. Must run inside a Tokio runtime.
     /// With `ends_on_hangup` a closed terminal ends the server; otherwise SIGHUP is ignored.
     pub fn on_signals(ends_on_hangup: bool) -> io::Result<Self> {
         // Registered before the task starts, so that no signal is missed.
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut hang_up = signal(SignalKind::hangup())?;
+        let mut signals = StopSignals::register()?;
         let shutdown = Self::default();
         let stages = [shutdown.finish.clone(), shutdown.abort.clone()];
         tokio::spawn(async move {
             for stage in stages {
-                loop {
-                    tokio::select! {
-                        _ = terminate.recv() => break,
-                        _ = interrupt.recv() => break,
-                        _ = hang_up.recv() => if ends_on_hangup { break },
-                    }
-                }
+                signals.next(ends_on_hangup).await;
                 stage.cancel();
             }
         });

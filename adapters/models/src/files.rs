@@ -68,7 +68,12 @@ pub(crate) fn file_length(path: &Path) -> Result<Option<u64>, Error> {
 
 /// Flushes a file or folder to disk, so that it survives a power failure.
 pub(crate) fn sync_to_disk(path: &Path) -> Result<(), Error> {
-    File::open(path).and_then(|file| file.sync_all()).map_err(Error::io(path, "written"))
+    let synced = if path.is_dir() {
+        durable_fs::sync_dir(path)
+    } else {
+        durable_fs::open_to_sync(path).and_then(|file| file.sync_all())
+    };
+    synced.map_err(Error::io(path, "written"))
 }
 
 /// Calls `take` with each chunk of the content.

@@ -8,13 +8,13 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread;
 
 use lru::LruCache;
+use reqlore_durable_fs as durable_fs;
 use tantivy::HasLen;
 use tantivy::directory::error::{DeleteError, LockError, OpenReadError, OpenWriteError};
 use tantivy::directory::{
@@ -166,7 +166,7 @@ impl DiskDirectory {
             return Err(damaged_file(name));
         };
         let mut name_sum = [0; 4];
-        file.read_exact_at(&mut name_sum, length as u64)?;
+        durable_fs::read_exact_at(&file, &mut name_sum, length as u64)?;
         if name_sum != self.id.name_sum(name) {
             return Err(damaged_file(name));
         }
@@ -295,7 +295,7 @@ struct DiskFile {
 impl DiskFile {
     fn read_file(&self, range: Range<usize>) -> io::Result<OwnedBytes> {
         let mut bytes = vec![0; range.len()];
-        self.file.read_exact_at(&mut bytes, range.start as u64)?;
+        durable_fs::read_exact_at(&self.file, &mut bytes, range.start as u64)?;
         Ok(OwnedBytes::new(bytes))
     }
 

@@ -7,12 +7,11 @@ use std::collections::HashSet;
 use std::fmt;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use rustix::io::Errno;
+use reqlore_durable_fs as durable_fs;
 use tantivy::Directory;
 use tantivy::directory::RamDirectory;
 
@@ -22,6 +21,7 @@ use crate::file_trailer::IndexId;
 use crate::index_cost::{IndexCost, MEMORY_READERS};
 use crate::lock::lock;
 use crate::private_files;
+use crate::system::OUT_OF_FILES;
 
 pub(crate) const META_FILE: &str = "meta.json";
 /// Identifies the last synced commit; see [`IndexFolder::mark_clean`].
@@ -75,7 +75,7 @@ impl IndexFolder {
             let name = format!("{format}-{number}");
             let Some(lock) = try_lock(project, &name)? else { continue };
             // Its modification time records the last use.
-            lock.write_all_at(b"\n", 0)?;
+            durable_fs::write_all_at(&lock, b"\n", 0)?;
             let (project, id) = (project.to_owned(), IndexId::of_project(project));
             let folder = Self { project, name, lock, id, state: Mutex::default() };
             if let Err(error) = folder.remove_unused() {
@@ -168,7 +168,7 @@ impl IndexFolder {
     /// Call it before a commit.
     pub(crate) fn check_lock(&self) -> io::Result<()> {
         let path = lock_path(&self.project, &self.name);
-        if fs::metadata(path)?.ino() == self.lock.metadata()?.ino() {
+        if durable_fs::is_same_file(&self.lock, &path)? {
             return Ok(());
         }
         Err(io::Error::other("the folder was removed"))
@@ -193,7 +193,7 @@ impl IndexFolder {
         let mut synced = HashSet::new();
         for file in segment_files(&path)? {
             if !state.synced.contains(&file) {
-                match File::open(path.join(&file)) {
+                match durable_fs::open_to_sync(&path.join(&file)) {
                     // A merge has removed it meanwhile.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                     opened => opened?.sync_data()?,
@@ -201,8 +201,8 @@ impl IndexFolder {
             }
             synced.insert(file);
         }
-        File::open(path.join(META_FILE))?.sync_data()?;
-        File::open(&path)?.sync_all()?;
+        durable_fs::open_to_sync(&path.join(META_FILE))?.sync_data()?;
+        durable_fs::sync_dir(&path)?;
         state.synced = synced;
         // Not synced: without the marker the files are only verified.
         let mut marker = crc32fast::hash(&meta).to_le_bytes().to_vec();
@@ -412,8 +412,7 @@ impl IndexLocation {
 pub(crate) fn is_out_of_files(error: &dyn fmt::Debug) -> bool {
     // Tantivy wraps the error at several depths.
     let error = format!("{error:?}");
-    let codes = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
-    codes.iter().any(|code| error.contains(&format!("code: {code},")))
+    OUT_OF_FILES.iter().any(|code| error.contains(&format!("code: {code},")))
 }
 
 /// Takes the lock of a folder. `None` if another process has it.

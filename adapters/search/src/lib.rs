@@ -26,6 +26,7 @@ pub mod rebuild;
 mod script;
 mod semantic;
 mod snippet;
+mod system;
 mod worker;
 
 use std::collections::BTreeMap;

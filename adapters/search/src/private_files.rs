@@ -1,15 +1,14 @@
 //! Files and folders that only this user can read with any umask, because they contain texts.
 
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
+
+use reqlore_durable_fs as durable_fs;
 
 /// Options that create a private file.
 pub(crate) fn options() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.mode(0o600);
-    options
+    durable_fs::owner_only_options()
 }
 
 /// Writes a file like [`fs::write`].
@@ -19,5 +18,5 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// Creates a folder and its parents, unless it exists.
 pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)
+    durable_fs::private_dirs().create(path)
 }

@@ -21,6 +21,7 @@ use crate::index_cost::IndexCost;
 use crate::lock::lock;
 use crate::project_cache::{ProjectCache, SharedProject};
 use crate::semantic;
+use crate::system::lower_thread_priority;
 
 /// A project's changes are saved after this time without another change ...
 const SAVE_DELAY: Duration = Duration::from_secs(2);
@@ -28,9 +29,6 @@ const SAVE_DELAY: Duration = Duration::from_secs(2);
 const MAX_SAVE_DELAY: Duration = Duration::from_secs(30);
 /// Maximum time that running calls delay the background work.
 const MAX_YIELD: Duration = Duration::from_secs(1);
-/// The niceness of the thread; calls have 0.
-#[cfg(target_os = "linux")]
-const WORKER_NICE: i32 = 10;
 
 /// The state that calls and the background thread share.
 pub(crate) struct SharedState {
@@ -382,10 +380,7 @@ pub(crate) fn start_thread(shared: &Arc<SharedState>) -> Option<JoinHandle<()>> 
 
 fn run_tasks(shared: &Arc<SharedState>) {
     // Embedding takes minutes of processor time and is never urgent.
-    #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::setpriority_process(None, WORKER_NICE) {
-        tracing::debug!(%error, "search: the background thread keeps its normal priority");
-    }
+    lower_thread_priority();
     // Keeps its project open until the merge ends.
     let mut merging = None;
     loop {

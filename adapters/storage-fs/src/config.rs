@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_git_runner::GitEnvironment;
 
-use crate::layout;
+use crate::folder_names::check_relative;
 
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -32,7 +32,7 @@ impl Config {
     /// Validates the settings. The error names the setting.
     pub fn check(&self) -> Result<(), String> {
         match &self.requirements_directory {
-            Some(path) => layout::check_relative(path),
+            Some(path) => check_relative(path),
             None => Ok(()),
         }
     }

@@ -23,7 +23,8 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::failpoint::{FailPoint, hit_failpoint, seen_inode, sync_file};
-use crate::layout::{ProjectRoot, ProjectTree, RequirementsLayout};
+use crate::folder_names::RequirementsLayout;
+use crate::layout::{ProjectRoot, ProjectTree};
 use crate::lock::ProjectLock;
 use crate::stage_and_swap::{
     ApplyError, LoadedDocument, LoadedDocuments, apply_one, lock_requirements,

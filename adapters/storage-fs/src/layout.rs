@@ -2,7 +2,7 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cap_std::fs::{Dir, MetadataExt};
@@ -16,11 +16,11 @@ use rustix::io::Errno;
 
 use reqlore_local_state::error::{failed, not_written, refused};
 
-/// The docsets' configuration: its folder, and its name there.
-pub(crate) const DOCSETS_FOLDER: &str = ".knowledge";
-pub(crate) const DOCSETS_FILE: &str = "config.yaml";
-/// The folder of Reqlore, and the record schema in it.
-pub(crate) const OWN_FOLDER: &str = ".reqlore";
+use crate::folder_names::{
+    DOCSETS_FILE, DOCSETS_FOLDER, KNOWLEDGE_FOLDER, OWN_FOLDER, RequirementsLayout,
+};
+
+/// The record schema in the folder of Reqlore.
 const SCHEMA_FILE: &str = "project.toml";
 
 /// Handle of a project's root folder; all paths are resolved beneath it.
@@ -280,15 +280,6 @@ pub(crate) fn same_folder(a: &Dir, b: &Dir) -> bool {
 }
 
 const INSTRUCTIONS: &str = "AGENTS.md";
-/// The directories to search for AGENTS.md after the configured one.
-const DEFAULT_DIRECTORIES: [&str; 2] = ["docs/development/requirements", "docs/dev/req"];
-
-/// The directories that may hold AGENTS.md, in search order.
-#[derive(Debug)]
-pub(crate) struct RequirementsLayout {
-    pub(crate) candidates: Vec<String>,
-}
-
 /// A project's requirements directory, which may not exist yet.
 #[derive(Debug)]
 pub(crate) struct RequirementsDir<'a> {
@@ -300,28 +291,7 @@ pub(crate) struct RequirementsDir<'a> {
     is_linked: bool,
 }
 
-/// Validates that a path is relative and stays beneath the root. The error names the variable.
-pub(crate) fn check_relative(path: &str) -> Result<(), String> {
-    let is_beneath = Path::new(path)
-        .components()
-        .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-    if path.contains('\0') || !is_beneath {
-        return Err(format!(
-            "REQLIX_REQ_REL_PATH: {path:?} must be a path relative to the project's root that \
-             stays inside it, such as \"docs/requirements\""
-        ));
-    }
-    Ok(())
-}
-
 impl RequirementsLayout {
-    pub(crate) fn new(configured: Option<&str>) -> Self {
-        let mut candidates = Vec::new();
-        candidates.extend(configured.map(|path| path.trim_end_matches('/').to_owned()));
-        candidates.extend(DEFAULT_DIRECTORIES.map(str::to_owned));
-        Self { candidates }
-    }
-
     /// Opens a directory if it is one of the candidates.
     pub(crate) fn open_candidate<'a>(
         &self,
@@ -469,7 +439,6 @@ fn is_instructions(dir: &Dir, name: &str) -> bool {
     }
 }
 
-pub(crate) const KNOWLEDGE_FOLDER: &str = ".ixchel";
 /// How deep folders may be nested below the folder of a kind.
 pub(crate) const MAX_AREA_DEPTH: usize = 32;
 

@@ -18,13 +18,13 @@ use reqlore_domain::ports::project_resolver::{
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::unreplaced_variable::check_replaced;
 use reqlore_git_runner::WorkTree;
-use rustix::fs::{Access, AtFlags, CWD, accessat};
-use rustix::io::Errno;
 
 use crate::config::Config;
+use crate::folder_names::{DOCSETS_FILE, DOCSETS_FOLDER, KNOWLEDGE_FOLDER};
+#[cfg(unix)]
 use crate::images::read_image;
-use crate::layout::{DOCSETS_FILE, DOCSETS_FOLDER, KNOWLEDGE_FOLDER};
 use crate::root_search::{RootSearch, WORLD_WRITABLE, owner_uid, refusal};
+use crate::system::is_read_forbidden;
 use crate::system_folders::is_system_folder;
 
 /// Resolves `project_root`. If the documents are in a database, only to a configured project; a
@@ -240,7 +240,7 @@ impl FsProjects {
         if path == self.root && path.is_dir() {
             return Ok(path);
         }
-        let mut folder = path.canonicalize().map_err(|error| {
+        let mut folder = dunce::canonicalize(&path).map_err(|error| {
             let problem = match error.kind() {
                 io::ErrorKind::NotFound => "there is no such directory; create it first",
                 io::ErrorKind::PermissionDenied => {
@@ -318,7 +318,7 @@ impl ProjectResolver for FsProjects {
         }
         let (mut chosen, mut other, mut is_neutral) = (None, None, false);
         for folder in folders {
-            let Ok(folder) = Path::new(folder).canonicalize() else { continue };
+            let Ok(folder) = dunce::canonicalize(folder) else { continue };
             match self.search.fit(&folder, &self.root) {
                 Ok(Some(root)) if root == self.root => return Ok(ProjectKey::default()),
                 Ok(Some(root)) => {
@@ -363,6 +363,12 @@ impl ProjectResolver for FsProjects {
     }
 }
 
+/// Documents are never in files here.
+#[cfg(not(unix))]
+fn read_image(_: &Path, _: &str) -> Option<ImageFile> {
+    None
+}
+
 /// Returns the path of a toolset's documents in a folder, and why they cannot be read; `None` if
 /// there are none.
 fn inspect_documents(folder: &Path, toolset: Toolset) -> Option<(PathBuf, Option<String>)> {
@@ -380,13 +386,11 @@ fn inspect_documents(folder: &Path, toolset: Toolset) -> Option<(PathBuf, Option
         _ => {}
     }
     let path = file.map_or_else(|| area.clone(), |file| area.join(file));
-    // With the effective user's rights, which opening will use.
-    let access = match path.symlink_metadata() {
-        Ok(_) => accessat(CWD, &path, Access::READ_OK, AtFlags::EACCESS),
+    let is_forbidden = match path.symlink_metadata() {
+        Ok(_) => is_read_forbidden(&path),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
-        Err(_) => Err(Errno::ACCESS),
+        Err(_) => true,
     };
-    let is_forbidden = matches!(access, Err(Errno::ACCESS | Errno::PERM));
     let problem = "cannot be read: permission denied; give this user the right".to_owned();
     // Any other error shows when it is read.
     Some((path, is_forbidden.then_some(problem)))
@@ -475,5 +479,5 @@ impl ProjectFolders {
 }
 
 pub(crate) fn canonical_or_given(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+    dunce::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }

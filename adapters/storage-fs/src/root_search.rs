@@ -1,11 +1,11 @@
 //! Finds the project of a folder by searching upwards, as Git finds a repository.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use reqlore_git_runner::{WorkTree, repository_around};
 
-use crate::layout::{DOCSETS_FOLDER, KNOWLEDGE_FOLDER, OWN_FOLDER, RequirementsLayout};
+use crate::folder_names::{DOCSETS_FOLDER, KNOWLEDGE_FOLDER, OWN_FOLDER, RequirementsLayout};
+use crate::system::{mode, owner};
 
 /// The folder of everything that Reqlore writes except entities, docsets and sections.
 /// With a requirements directory, the files and folders of a project.
@@ -103,11 +103,11 @@ fn not_a_project(folder: &Path, owner: &str) -> String {
     format!("root: {folder} is a folder of {owner}; change into the project, or pass --root")
 }
 
-/// Returns why documents in an ancestor of a folder of `owner`, and above it, are not used. All
+/// Returns why documents in an ancestor of a folder of this owner, and above it, are not used. All
 /// bits of `writable` together make a folder too open.
 pub(crate) fn refusal(
     ancestor: &Path,
-    owner: Option<u32>,
+    expected_owner: Option<u32>,
     home: Option<&Path>,
     writable: u32,
 ) -> Option<String> {
@@ -121,14 +121,14 @@ pub(crate) fn refusal(
         }
         Err(_) => format!("is not used, because {shown} cannot be inspected"),
         // Another user's documents above a project must not become the project's.
-        Ok(metadata) if Some(metadata.uid()) != owner => {
+        Ok(metadata) if Some(owner(&metadata)) != expected_owner => {
             format!(
                 "is not used, because {shown} belongs to another user (uid {}); copy it to the \
                  project",
-                metadata.uid()
+                owner(&metadata)
             )
         }
-        Ok(metadata) if metadata.mode() & writable == writable => {
+        Ok(metadata) if mode(&metadata) & writable == writable => {
             format!(
                 "is not used, because every user may write to {shown}; copy it to the project, or \
                  run `chmod o-w {shown}`"
@@ -139,5 +139,5 @@ pub(crate) fn refusal(
 }
 
 pub(crate) fn owner_uid(folder: &Path) -> Option<u32> {
-    folder.metadata().ok().map(|metadata| metadata.uid())
+    folder.metadata().ok().map(|metadata| owner(&metadata))
 }

@@ -14,7 +14,8 @@ use reqlore_domain::ports::documents::StoreResult;
 use reqlore_git_runner::{GitEnvironment, GitOutput, GitRunner, WorkTree};
 use reqlore_local_state::error::refused;
 
-use crate::layout::{DOCSETS_FOLDER, DocumentArea, RequirementsLayout};
+use crate::folder_names::{DOCSETS_FOLDER, RequirementsLayout};
+use crate::layout::DocumentArea;
 use crate::read_file::{ClockTime, FileStamp};
 
 /// The checkouts of the projects, by folder.

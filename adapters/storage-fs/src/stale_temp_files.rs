@@ -19,9 +19,8 @@ use reqlore_local_state as local;
 use reqlore_local_state::{as_file, open_folder};
 use rustix::fs::{AtFlags, FileType, Stat};
 
-use crate::layout::{
-    DOCSETS_FOLDER, DocumentArea, MAX_AREA_DEPTH, OWN_FOLDER, ProjectTree, same_folder,
-};
+use crate::folder_names::{DOCSETS_FOLDER, OWN_FOLDER};
+use crate::layout::{DocumentArea, MAX_AREA_DEPTH, ProjectTree, same_folder};
 use crate::read_file::FileStamp;
 use crate::stage_and_swap::is_temp;
 

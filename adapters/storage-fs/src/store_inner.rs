@@ -8,7 +8,8 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_git_runner::GitEnvironment;
 use tokio::sync::Semaphore;
 
-use crate::layout::{DocumentArea, ProjectRoot, ProjectTree, RequirementsLayout};
+use crate::folder_names::RequirementsLayout;
+use crate::layout::{DocumentArea, ProjectRoot, ProjectTree};
 use crate::lock::LockQueue;
 use crate::metadata_index::MetadataIndex;
 use crate::metadata_index::load::MetadataCache;

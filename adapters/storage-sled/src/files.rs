@@ -237,10 +237,8 @@ impl DatabaseFile {
 
     /// Returns false if `db` was removed, replaced or emptied, which sled itself never does.
     pub(crate) fn is_in_place(&self) -> bool {
-        let (Ok(open), Ok(current)) = (self.db.metadata(), std::fs::metadata(&self.path)) else {
-            return false;
-        };
-        open.len() > 0 && durable_fs::file_id(&open) == durable_fs::file_id(&current)
+        self.db.metadata().is_ok_and(|open| open.len() > 0)
+            && durable_fs::is_same_file(&self.db, &self.path).unwrap_or_default()
     }
 
     pub(crate) fn sync(&self) -> io::Result<()> {

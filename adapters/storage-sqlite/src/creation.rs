@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use reqlore_domain::audit_log::ChainHead;
+use reqlore_durable_fs as durable_fs;
 use reqlore_row_store::row::RowChange;
 use reqlore_row_store::tables::STORE;
 use reqlore_row_store::{METADATA_FORMAT, StoreRow};
@@ -36,7 +37,7 @@ pub(crate) fn create_database(file: &DatabaseFile) -> Result<(), QueryError> {
     let unfinished = sibling_path(&file.path, ".unfinished");
     create_empty(&unfinished).map_err(io_failed)?;
     let count = fill_database(file, &unfinished)?;
-    fs::File::open(&unfinished).and_then(|file| file.sync_all()).map_err(io_failed)?;
+    durable_fs::open_to_sync(&unfinished).and_then(|file| file.sync_all()).map_err(io_failed)?;
     // Before the database, which is refused without it.
     file.replace_commits(&count)?;
     fs::rename(&unfinished, &file.path).map_err(io_failed)?;

@@ -1,7 +1,7 @@
 //! The files of a database: checks before opening, and their identity while they are open.
 //!
-//! This process must not open SQLite's files itself: closing such a descriptor would drop SQLite's
-//! locks. So all functions here use paths, except for the side file.
+//! This process must not open SQLite's files itself: on Unix, closing such a descriptor would drop
+//! SQLite's locks. So all functions here use paths, except for the side file.
 
 use std::fmt::Debug;
 use std::fs;
@@ -121,7 +121,7 @@ impl DatabaseFile {
                 Err(refused(&self.shown_path, "is not a regular file; name another file"))
             }
             // The log is found by name, so two names have two logs.
-            Ok(metadata) if durable_fs::has_hard_links(&metadata) => {
+            Ok(metadata) if durable_fs::has_hard_links(&self.path, &metadata) => {
                 let reason = "has a second name (a hard link) and could lose commits; remove the \
                               other name";
                 Err(refused(&self.shown_path, reason))
@@ -320,7 +320,10 @@ fn create_folder(folder: &Path) -> io::Result<()> {
 
 fn file_identity(path: &Path, min_size: u64) -> Option<FileIdentity> {
     let metadata = fs::metadata(path).ok()?;
-    (metadata.len() >= min_size).then(|| durable_fs::file_id(&metadata))
+    if metadata.len() < min_size {
+        return None;
+    }
+    durable_fs::file_id(path, &metadata).ok()
 }
 
 #[derive(Debug, Clone)]

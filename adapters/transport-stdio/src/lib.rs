@@ -8,6 +8,7 @@ mod connection;
 mod limits;
 mod line_reader;
 mod scheduler;
+mod system;
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,10 +25,9 @@ use rmcp::service::serve_directly_with_ct;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use limits::StdioLimits;
-#[cfg(target_os = "linux")]
-use tokio::{io::Interest, net::unix::pipe};
 
 use connection::StdioConnection;
+use system::{client_closed, enlarge_output_pipe};
 
 /// Transport for one client over standard input and output.
 #[derive(Debug)]
@@ -96,27 +96,6 @@ impl Transport for StdioTransport {
         reader.abort();
         ended
     }
-}
-
-/// Enlarges the pipe, so that a large response needs one write instead of steps of 64 KiB that each
-/// wait for the client.
-fn enlarge_output_pipe() {
-    #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::pipe::fcntl_setpipe_size(io::stdout(), 1024 * 1024) {
-        tracing::debug!(%error, "enlarging the pipe of standard output failed");
-    }
-}
-
-/// Resolves when the client closes its end, also while nothing is being written. Never resolves on
-/// systems that do not report it; there the next write fails.
-async fn client_closed() {
-    #[cfg(target_os = "linux")]
-    if let Ok(output) = pipe::OpenOptions::new().open_sender("/proc/self/fd/1")
-        && output.ready(Interest::ERROR).await.is_ok()
-    {
-        return;
-    }
-    std::future::pending::<()>().await;
 }
 
 /// Returns the client assumed before a handshake, which has no name. Its revision is the first one

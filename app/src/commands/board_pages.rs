@@ -4,11 +4,8 @@
 //! begins a session. Process lists do not show the secret. Port and sessions survive a
 //! restart, so that open pages and bookmarks keep working.
 
-use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -28,21 +25,21 @@ use reqlore_domain::ports::sessions::{IssuedSession, SessionService};
 use reqlore_domain::ports::transport::Transport;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_local_state::private_text::{read_text, write_text};
+use reqlore_durable_fs::owner_only_options;
 use reqlore_transport_http::{HttpConfig, HttpLimits, HttpTransport, Readiness};
 use reqlore_web::{Router, WebConfig};
 use tempfile::TempDir;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::background::BackgroundTasks;
 use crate::client_environment::open_in_browser;
 use crate::commands::output::print;
 use crate::composition;
+use crate::composition::file_store::{read_text, write_text};
 use crate::config::AppConfig;
 use crate::config::paths::env_variable;
 use crate::console::eprint_line;
 use crate::exit::{CommandError, EXIT_OK};
-use crate::system::{RandomIds, SystemClock};
+use crate::system::{RandomIds, SystemClock, terminal_closed};
 
 const LINK_SECONDS: i64 = 60;
 const SESSION_SECONDS: i64 = 12 * 60 * 60;
@@ -93,7 +90,7 @@ pub(crate) fn run(config: &AppConfig, page: &str, opens_browser: bool) -> Result
     let served = runtime.block_on(async {
         let mut transport =
             Box::new(bind_port(config, listen, &sessions, &pages).map_err(board_error)?);
-        let mut hang_up = signal(SignalKind::hangup()).map_err(board_error)?;
+        let closed = terminal_closed().map_err(board_error)?;
         let address = transport.start().map_err(board_error)?.unwrap_or(([127, 0, 0, 1], 0).into());
         let url = format!("http://{address}/signin/{link}?next={page}");
         eprint_line(&format!("The board of {} is at http://{address}/", config.root.display()));
@@ -107,8 +104,7 @@ pub(crate) fn run(config: &AppConfig, page: &str, opens_browser: bool) -> Result
         let background = BackgroundTasks::start(maintenance, None);
         let served = tokio::select! {
             served = transport.serve(service) => served,
-            // The terminal was closed.
-            _ = hang_up.recv() => Ok(()),
+            () = closed => Ok(()),
         };
         background.finish().await;
         drop(file);
@@ -145,7 +141,7 @@ fn bind_port(
 
 /// The addresses to try for a project. They depend only on its path.
 fn project_addresses(root: &Path) -> Vec<SocketAddr> {
-    let hash = Version::of_bytes(root.as_os_str().as_bytes()).to_bits();
+    let hash = Version::of_bytes(root.as_os_str().as_encoded_bytes()).to_bits();
     let own = u16::try_from(hash % u64::from(PORT_COUNT)).unwrap_or_default();
     let ports = (0..PORT_TRIES).map(|step| FIRST_PORT + (own + step) % PORT_COUNT);
     ports.chain([0]).map(|port| ([127, 0, 0, 1], port).into()).collect()
@@ -177,7 +173,7 @@ fn open_link(url: &str) -> Option<TempDir> {
     let folder = folder.unwrap_or_else(std::env::temp_dir);
     let folder = TempDir::with_prefix_in("reqlore-", folder).ok()?;
     let path = folder.path().join("board.html");
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).ok()?;
+    let mut file = owner_only_options().write(true).create_new(true).open(&path).ok()?;
     // The link has only letters, digits, the address and a page's path, so it needs no escapes.
     let page = format!(
         "<!doctype html><meta charset=\"utf-8\"><meta name=\"referrer\" content=\"no-referrer\">\

@@ -119,7 +119,7 @@ fn check_program(mut report: AreaReport<'_>) {
             format!("add {folder} to PATH"),
         );
     };
-    if path.canonicalize().is_ok_and(|path| path == own_path) {
+    if dunce::canonicalize(&path).is_ok_and(|path| path == own_path) {
         return report.ok(format!("`{NAME}` on PATH is this binary"));
     }
     let path = path.display();

@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
 use std::process::Command;
 
 use reqlore_domain::error::{Error, ErrorKind};
+use reqlore_durable_fs::{owner_only_options, set_temp_mode};
 use tempfile::TempDir;
 
 use super::write_target::{ask_yes, can_ask};
@@ -89,9 +89,9 @@ impl DraftFile {
         let failed = |error: std::io::Error| {
             CommandError::failure(format!("temporary file: {error}; set TMPDIR to a usable folder"))
         };
-        let private = fs::Permissions::from_mode(0o700);
-        let folder = tempfile::Builder::new().prefix("reqlore-").permissions(private).tempdir();
-        let folder = folder.map_err(failed)?;
+        let mut folder = tempfile::Builder::new();
+        set_temp_mode(folder.prefix("reqlore-"), 0o700);
+        let folder = folder.tempdir().map_err(failed)?;
         // An ID may be a path. The extension selects the editor's Markdown mode.
         let name: String = name
             .chars()
@@ -99,7 +99,7 @@ impl DraftFile {
             .take(60)
             .collect();
         let path = folder.path().join(name + ".md");
-        let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        let file = owner_only_options().write(true).create_new(true).open(&path);
         file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(failed)?;
         Ok(Self { folder, path, text: text.to_owned() })
     }

@@ -107,7 +107,7 @@ fn check_project(options: &Options, environment: &ClientEnvironment) -> Result<(
         return Ok(());
     }
     // The project's path is resolved, so the home folder must be too.
-    let home = environment.home.canonicalize().unwrap_or_else(|_| environment.home.clone());
+    let home = dunce::canonicalize(&environment.home).unwrap_or_else(|_| environment.home.clone());
     if environment.project != home && !is_system_folder(&environment.project) {
         return Ok(());
     }

@@ -14,6 +14,7 @@ use crate::config::AppConfig;
 use crate::config::paths::env_variable;
 use crate::console::{encode_console, encode_console_json, eprint_line};
 use crate::exit::{CommandError, EXIT_FAILED, EXIT_OK, Result};
+use crate::system::terminal_size;
 
 /// Text of narrower terminals would be unreadable, so lines are longer than the terminal.
 const MIN_WIDTH: usize = 20;
@@ -83,14 +84,14 @@ impl OutputScreen {
     pub(crate) fn of_stdout() -> Self {
         let stdout = io::stdout();
         let is_terminal = stdout.is_terminal();
-        let size = rustix::termios::tcgetwinsize(&stdout).ok().filter(|size| size.ws_col > 0);
+        let size = terminal_size();
         // Shells set COLUMNS for themselves only, so a command that receives it was given a width.
         let columns = env_variable("COLUMNS").and_then(|columns| columns.parse().ok());
-        let width = columns.or(size.map(|size| usize::from(size.ws_col)));
+        let width = columns.or(size.map(|(columns, _)| columns));
         let is_dumb = env_variable("TERM").is_some_and(|terminal| terminal == "dumb");
         Self {
             width: width.filter(|width| *width > 0).map(|width| width.max(MIN_WIDTH)),
-            height: size.filter(|_| is_terminal).map(|size| usize::from(size.ws_row)),
+            height: size.filter(|_| is_terminal).map(|(_, rows)| rows),
             // https://no-color.org
             is_colored: is_terminal && !is_dumb && env_variable("NO_COLOR").is_none(),
         }

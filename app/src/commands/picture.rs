@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::records::answers::details::ItemDetails;
 use reqlore_domain::untrusted_text::encode_line;
+use reqlore_durable_fs::set_temp_mode;
 use reqlore_web::svg::{
     GraphWalk, MAX_GRAPH_DEPTH, PictureItem, PictureStyle, draw_graph, draw_progress, draw_tree,
     tree_focus,
@@ -150,15 +151,11 @@ pub(super) fn write_file(path: &Path, text: &str) -> Result<()> {
         CommandError::failure(format!("--out: {path} cannot be written: {error}"))
     };
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let mut file = tempfile::Builder::new()
-        .permissions(file_permissions())
-        .tempfile_in(folder.unwrap_or(Path::new(".")))
-        .map_err(|error| failed(&error))?;
+    let mut file = tempfile::Builder::new();
+    // Pictures are for other users too; the umask still applies.
+    set_temp_mode(&mut file, 0o666);
+    let mut file =
+        file.tempfile_in(folder.unwrap_or(Path::new("."))).map_err(|error| failed(&error))?;
     file.write_all(text.as_bytes()).map_err(|error| failed(&error))?;
     file.persist(path).map(drop).map_err(|error| failed(&error.error))
-}
-
-/// Pictures are for other users too; the umask still applies.
-fn file_permissions() -> std::fs::Permissions {
-    std::os::unix::fs::PermissionsExt::from_mode(0o666)
 }

@@ -116,7 +116,7 @@ impl ConfigFile {
                 )));
             }
             check_path(&format!("{path}: {PROJECTS}.{name}"), &folder_name)?;
-            let folder = match self.base_folder().join(&folder_name).canonicalize() {
+            let folder = match dunce::canonicalize(self.base_folder().join(&folder_name)) {
                 Ok(folder) if folder.is_dir() => folder,
                 _ => {
                     return Err(CommandError::usage_error(format!(

@@ -7,6 +7,7 @@ use reqlore_domain::unreplaced_variable::check_replaced;
 use reqlore_storage_postgres::PasswordSources;
 
 use crate::exit::{CommandError, Result};
+use crate::system::profile_folder;
 
 /// Rejects a variable that was not replaced, and a URL where a path is expected. As a path a URL
 /// would lose a slash, and messages mask a password only in a URL.
@@ -27,11 +28,11 @@ pub(crate) fn is_inside(path: &Path, folder: &Path) -> bool {
     }
     // A missing folder before `..` can't be resolved. Its target is not known yet.
     if has_parent {
-        return path.canonicalize().is_ok_and(|path| path.starts_with(folder));
+        return dunce::canonicalize(path).is_ok_and(|path| path.starts_with(folder));
     }
     for part in path.ancestors() {
         // The file that it leads to would be created there.
-        if part.is_symlink() && part.canonicalize().is_err() {
+        if part.is_symlink() && dunce::canonicalize(part).is_err() {
             return false;
         }
     }
@@ -40,7 +41,7 @@ pub(crate) fn is_inside(path: &Path, folder: &Path) -> bool {
 
 /// Resolves symbolic links in the existing part of a path.
 pub(crate) fn resolve_links(place: &Path) -> PathBuf {
-    if let Ok(resolved) = place.canonicalize() {
+    if let Ok(resolved) = dunce::canonicalize(place) {
         return resolved;
     }
     match (place.parent(), place.file_name()) {
@@ -53,10 +54,16 @@ pub(crate) fn resolve_links(place: &Path) -> PathBuf {
 /// user, which the XDG specification ignores.
 #[expect(clippy::disallowed_methods, reason = "all other code takes settings as values")]
 pub(crate) fn env_variable(name: &str) -> Option<String> {
-    let is_folder = name == "HOME" || name.starts_with("XDG_");
+    let is_folder =
+        matches!(name, "HOME" | "USERPROFILE" | "LOCALAPPDATA") || name.starts_with("XDG_");
     std::env::var(name)
         .ok()
-        .filter(|value| !value.is_empty() && (!is_folder || value.starts_with('/')))
+        .filter(|value| !value.is_empty() && (!is_folder || Path::new(value).is_absolute()))
+}
+
+/// The user's home folder.
+pub(crate) fn home_folder() -> Option<PathBuf> {
+    env_variable("HOME").map(PathBuf::from).or_else(profile_folder)
 }
 
 /// Passwords of databases, from the variables that their own programs use.
@@ -64,6 +71,6 @@ pub(crate) fn password_sources() -> PasswordSources {
     PasswordSources {
         password: env_variable("PGPASSWORD"),
         password_file: env_variable("PGPASSFILE").map(PathBuf::from),
-        home: env_variable("HOME").map(PathBuf::from),
+        home: home_folder(),
     }
 }

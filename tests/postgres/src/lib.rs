@@ -2,6 +2,7 @@
 //!
 //! Every cluster ends by itself after the test processes that use it, also if they are killed.
 
+#![cfg(unix)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -17,8 +17,9 @@ use reqlore_domain::ports::record_list::{RecordCounts, RecordPage, RecordQuery, 
 use super::disk_edits::{Disk, Edit, FILES, FOLDERS, TEXTS, edits, files as any_file};
 use super::{PROJECT, Project, commit, files};
 use crate::FsStore;
+use crate::folder_names::RequirementsLayout;
 use crate::inotify::WatchQueue;
-use crate::layout::{DocumentArea, ProjectRoot, ProjectTree, RequirementsLayout};
+use crate::layout::{DocumentArea, ProjectRoot, ProjectTree};
 use crate::list_files;
 use crate::metadata_index::MetadataIndex;
 use crate::read_file::{FileContent, FileStamp, read_once};

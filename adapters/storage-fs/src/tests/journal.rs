@@ -18,8 +18,9 @@ use super::{
 use crate::FsStore;
 use crate::failpoint::FailPoint;
 use crate::failpoint::under_test::{Act, clear_plan, plan};
+use crate::folder_names::RequirementsLayout;
 use crate::journal;
-use crate::layout::{ProjectRoot, ProjectTree, RequirementsLayout};
+use crate::layout::{ProjectRoot, ProjectTree};
 use crate::stage_and_swap::LoadedDocument;
 
 const JOURNAL: &str = ".reqlore/local/journal";

@@ -15,8 +15,9 @@ use reqlore_domain::timestamp::Timestamp;
 use super::{PROJECT, Project, config};
 use crate::failpoint::FailPoint;
 use crate::failpoint::under_test::{Act, plan};
+use crate::folder_names::RequirementsLayout;
 use crate::inotify::{TreeWatcher, WatchQueue};
-use crate::layout::{DocumentArea, ProjectRoot, ProjectTree, RequirementsLayout};
+use crate::layout::{DocumentArea, ProjectRoot, ProjectTree};
 use crate::open_indexes::lock_index;
 use crate::{Config, FsStore, read_file};
 

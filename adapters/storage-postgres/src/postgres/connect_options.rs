@@ -12,6 +12,7 @@ use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode, TargetSessionAttrs
 use tokio_postgres::{Config, Error};
 
 use super::password_file::PasswordFile;
+use super::system::is_socket;
 
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 /// Parameters that tokio-postgres reads, with the same meaning as libpq.
@@ -235,7 +236,7 @@ impl PostgresConfig {
             self.tls.mode = TlsMode::VerifyCa;
         }
         // As in libpq: sockets of this machine are never encrypted.
-        let is_socket = |target: &Config| matches!(target.get_hosts(), [Host::Unix(_)]);
+        let is_socket = |target: &Config| matches!(target.get_hosts(), [host] if is_socket(host));
         if self.targets.iter().all(is_socket) {
             self.tls.mode = TlsMode::Disable;
         }
@@ -271,6 +272,7 @@ impl fmt::Display for PostgresConfig {
 pub(crate) fn address_of(target: &Config) -> String {
     let port = target.get_ports().first().copied().unwrap_or(DEFAULT_PORT);
     match target.get_hosts().first() {
+        #[cfg(unix)]
         Some(Host::Unix(folder)) => format!("{}:{port}", folder.display()),
         Some(Host::Tcp(host)) if host.contains(':') => format!("[{host}]:{port}"),
         Some(Host::Tcp(host)) => format!("{host}:{port}"),
@@ -424,11 +426,12 @@ fn default_pool_size() -> usize {
 /// True if the traffic stays on this machine.
 fn is_local(target: &Config) -> bool {
     target.get_hosts().iter().all(|host| match host {
-        Host::Unix(_) => true,
         Host::Tcp(name) => {
             name == "localhost"
                 || name.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
         }
+        #[cfg(unix)]
+        Host::Unix(_) => true,
     })
 }
 

@@ -11,6 +11,7 @@ mod rows;
 mod schema;
 mod session;
 mod statements;
+mod system;
 #[cfg(test)]
 mod tests;
 mod tls;

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
+
+use super::system;
 
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
@@ -54,9 +55,7 @@ pub(crate) fn read_private(path: &Path) -> Result<String, String> {
         return Err(format!("{shown}: it is not a regular file; name another one"));
     }
     let file = File::open(path).map_err(failed)?;
-    let metadata = file.metadata().map_err(failed)?;
-    let forbidden = if metadata.uid() == 0 { 0o037 } else { 0o077 };
-    if metadata.mode() & forbidden != 0 {
+    if system::is_readable_by_others(&file.metadata().map_err(failed)?) {
         return Err(format!("{shown}: other users can read it; run `chmod 600` on it"));
     }
     let mut text = String::new();
@@ -83,6 +82,7 @@ fn match_line(line: &str, target: &Config) -> Option<String> {
     let fits = |field: &str, value: Option<&str>| field == "*" || value == Some(field);
     let is_host = match target.get_hosts().first()? {
         Host::Tcp(name) => fits(&host, Some(name)),
+        #[cfg(unix)]
         Host::Unix(folder) => host == "localhost" || fits(&host, folder.to_str()),
     };
     let actual_port = target.get_ports().first().map_or("5432".to_owned(), u16::to_string);

@@ -1,7 +1,6 @@
 //! Full disks, removed and read-only files, damaged pages and bytes.
 
 use std::fs;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
@@ -15,6 +14,7 @@ use reqlore_domain::ports::documents::{DocumentChange, DocumentRepository, Store
 use reqlore_domain::ports::record_list::RecordQuery;
 use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_durable_fs::write_all_at;
 use reqlore_row_store::RowStore;
 use reqlore_row_store::row::RowQuery;
 use reqlore_row_store::tables::{DOCUMENTS, LINKS};
@@ -86,6 +86,8 @@ fn full_disk_rejects_writes_until_space_is_free() {
     assert!(unmounted.unwrap().success());
 }
 
+// Windows refuses these while the file is open.
+#[cfg(unix)]
 #[test]
 fn removed_or_replaced_database_rejects_writes() {
     type FileAction<'a> = &'a dyn Fn(&Path) -> std::io::Result<()>;
@@ -119,6 +121,7 @@ fn removed_or_replaced_database_rejects_writes() {
 }
 
 /// Runs `action` as a user without root permissions.
+#[cfg(unix)]
 fn without_root(action: impl FnOnce() + Send + 'static) {
     let thread = std::thread::spawn(move || {
         if rustix::process::getuid().is_root() {
@@ -130,11 +133,13 @@ fn without_root(action: impl FnOnce() + Send + 'static) {
     thread.join().unwrap();
 }
 
+#[cfg(unix)]
 fn set_mode(path: &Path, mode: u32) {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
+#[cfg(unix)]
 #[test]
 fn read_only_database_is_served_for_reading() {
     for (folder_mode, file_mode) in [(0o555, 0o444), (0o777, 0o444)] {
@@ -157,6 +162,7 @@ fn read_only_database_is_served_for_reading() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn read_only_folder_fails_to_open() {
     let (folder, file) = database_path();
@@ -192,7 +198,7 @@ fn killed_database(damage: bool) -> (TempDir, PathBuf) {
         let page = super::connect(&original).query_one(page, [], |row| row.get(0));
         let page: u64 = page.unwrap();
         let pages = fs::File::options().write(true).open(&file).unwrap();
-        pages.write_all_at(&[0xff; 200], (page - 1) * 4096).unwrap();
+        write_all_at(&pages, &[0xff; 200], (page - 1) * 4096).unwrap();
     }
     (folder, file)
 }

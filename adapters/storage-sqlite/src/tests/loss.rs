@@ -15,6 +15,7 @@ use reqlore_domain::ports::documents::{
 use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_durable_fs::commit_counter::{CommitCounter, CounterFile};
+use reqlore_durable_fs::write_all_at;
 use reqlore_row_store::row::{RowChange, TableRow};
 use reqlore_row_store::tables::IDEMPOTENCY;
 use tempfile::TempDir;
@@ -278,7 +279,6 @@ fn accepted_copy_has_numbers_after_every_mention() {
 
 #[test]
 fn loss_of_a_damaged_database_is_not_accepted() {
-    use std::os::unix::fs::FileExt;
     let (_folder, file) = copied_database(DatabaseState::Closed, &[""]);
     let page = "SELECT pageno FROM dbstat WHERE name = 'bodies' LIMIT 1";
     let page: u64 = connect(&file).query_one(page, [], |row| row.get(0)).unwrap();
@@ -286,7 +286,7 @@ fn loss_of_a_damaged_database_is_not_accepted() {
         fs::remove_file(sibling_path(&file, suffix)).unwrap();
     }
     let pages = fs::File::options().write(true).open(&file).unwrap();
-    pages.write_all_at(&[0xff; 200], (page - 1) * 4096).unwrap();
+    write_all_at(&pages, &[0xff; 200], (page - 1) * 4096).unwrap();
     let config = SqliteConfig { file };
     let (error, message) = error_text(accept_loss(&config, audited_context()));
     assert!(matches!(error, StoreError::Unreadable { .. }), "{error:?}");

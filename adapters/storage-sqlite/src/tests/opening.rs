@@ -1,7 +1,6 @@
 //! Refused files, other versions, and the settings of connections.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use reqlore_contract::run;
@@ -110,8 +109,10 @@ fn clean_shutdown_leaves_an_empty_log() {
     assert_eq!(fs::metadata(sibling_path(&file, "-wal")).unwrap().len(), 0);
 }
 
+#[cfg(unix)]
 #[test]
 fn files_are_readable_only_by_their_owner() {
+    use std::os::unix::fs::PermissionsExt;
     let (folder, _) = database_path();
     let file = folder.path().join("new/deep/reqlore.db");
     let _store = open_file(&file).unwrap();
@@ -157,6 +158,7 @@ fn every_connection_has_safe_settings() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn symbolic_links_are_refused() {
     for suffix in ["", "-wal", "-shm", "-journal", "-commits"] {
@@ -165,7 +167,7 @@ fn symbolic_links_are_refused() {
             let elsewhere = folder.path().join("elsewhere");
             let link = folder.path().join(format!("reqlore.db{suffix}"));
             let _ = fs::remove_file(&link);
-            symlink(&elsewhere, &link).unwrap();
+            std::os::unix::fs::symlink(&elsewhere, &link).unwrap();
             let before = fs::read_dir(folder.path()).unwrap().count();
             let (error, message) = error_text(open_file(&file));
             assert!(matches!(error, StoreError::Refused { .. }), "{suffix}: {error:?}");

@@ -77,7 +77,7 @@ pub(super) fn check_clients(
 }
 
 fn is_inside(file: &Path, folder: &Path) -> bool {
-    file.starts_with(folder) || file.canonicalize().is_ok_and(|file| file.starts_with(folder))
+    file.starts_with(folder) || dunce::canonicalize(file).is_ok_and(|file| file.starts_with(folder))
 }
 
 /// The check of one file of one client, and of the entry in it.
@@ -209,7 +209,7 @@ impl EntryCheck<'_> {
             program_on_path(program)
         };
         let is_own = match &program_path {
-            Some(path) => path.canonicalize().is_ok_and(|path| path == own_path),
+            Some(path) => dunce::canonicalize(path).is_ok_and(|path| path == own_path),
             None => false,
         };
         let arguments =

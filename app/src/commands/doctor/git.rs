@@ -96,7 +96,7 @@ fn check_repository(
 /// True if the folder exists inside the repository. Git rejects paths that pass a link.
 fn is_without_links(root: &Path, folder: &str) -> bool {
     let folder = root.join(folder);
-    folder.canonicalize().is_ok_and(|resolved| resolved == folder)
+    dunce::canonicalize(&folder).is_ok_and(|resolved| resolved == folder)
 }
 
 fn check_private(

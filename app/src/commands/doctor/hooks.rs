@@ -71,7 +71,7 @@ fn hook_words(command: &str) -> Vec<String> {
     let Some((_, guarded)) = command.split_once(" && ") else { return Vec::new() };
     let words = split_words(guarded.trim_end_matches(" || true"));
     let is_own = words.first().is_some_and(|program| {
-        Path::new(program).canonicalize().is_ok_and(|path| Some(path) == own_program())
+        dunce::canonicalize(program).is_ok_and(|path| Some(path) == own_program())
     });
     let is_hook = words.get(1).is_some_and(|word| word == "hook");
     // The comparison also rejects what a shell would read in another way.

@@ -14,9 +14,8 @@ use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::{StoreError, count_documents};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_durable_fs::is_private;
+use reqlore_durable_fs::{check_writable, is_private};
 use reqlore_search::inspect::{self, CacheStatus};
-use reqlore_storage_fs::check_writable;
 use reqlore_storage_postgres::{PostgresConfig, SchemaStatus, ServerReport};
 use reqlore_storage_sled::DatabaseState;
 

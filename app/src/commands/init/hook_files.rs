@@ -7,7 +7,7 @@ use reqlore_client_config::edit;
 use serde_json::json;
 
 use crate::commands::untrusted_text::read_file;
-use crate::config::paths::env_variable;
+use crate::config::paths::home_folder;
 use crate::config::state_folder;
 
 /// In the state folder.
@@ -17,8 +17,8 @@ const MAX_LIST_BYTES: u64 = 4 << 20;
 
 /// True if init has added hooks for this project to the user's files.
 pub(crate) fn is_hook_project(project: &Path) -> bool {
-    let Some(home) = env_variable("HOME") else { return false };
-    let file = list_file(Path::new(&home));
+    let Some(home) = home_folder() else { return false };
+    let file = list_file(&home);
     let text = read_file(&file, MAX_LIST_BYTES).ok().flatten().unwrap_or_default();
     edit::find_items(&text, LIST_PATH).is_ok_and(|listed| listed.contains(&json!(project)))
 }

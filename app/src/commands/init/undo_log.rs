@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use reqlore_client_config::{ConfigLocation, ConfigScope, UndoPatch, edit};
 use reqlore_domain::identity::token;
-use reqlore_durable_fs::{AtomicWrite, Durability, atomic_write, is_private};
+use reqlore_durable_fs::{AtomicWrite, Durability, atomic_write, is_private, open_dir_to_lock};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -180,10 +180,10 @@ impl<'a> LogFile<'a> {
 
     /// Locks the home folder because the log's own folder may be removed.
     fn lock(self) -> Result<LockedLog<'a>, String> {
-        let folder = match File::open(self.home) {
+        let folder = match open_dir_to_lock(self.home) {
             Ok(folder) => folder,
             // A missing home folder needs a lock too. Any folder that all processes share will do.
-            Err(_) => File::open("/").map_err(|error| self.log_error(error))?,
+            Err(_) => open_dir_to_lock(Path::new("/")).map_err(|error| self.log_error(error))?,
         };
         folder.lock().map_err(|error| self.log_error(error))?;
         let mut log = self.load()?;

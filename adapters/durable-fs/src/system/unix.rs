@@ -1,21 +1,23 @@
 //! System calls that differ between Linux and macOS.
 
-use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io;
 #[cfg(target_os = "linux")]
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::os::unix::fs::{
+    DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown,
+};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Access, Mode, OFlags};
 
 const GROUP_AND_WORLD_BITS: u32 = 0o077;
 
-pub(super) fn initial_permissions(is_private: bool) -> Permissions {
-    Permissions::from_mode(if is_private { 0o600 } else { 0o666 })
+pub(crate) fn set_temp_mode(temp: &mut tempfile::Builder<'_, '_>, mode: u32) {
+    temp.permissions(Permissions::from_mode(mode));
 }
 
-pub(super) fn keep_owner(old: &Metadata, new: &File) -> io::Result<()> {
+pub(crate) fn keep_owner(old: &Metadata, new: &File) -> io::Result<()> {
     let metadata = new.metadata()?;
     if (old.uid(), old.gid()) == (metadata.uid(), metadata.gid()) {
         return Ok(());
@@ -23,49 +25,92 @@ pub(super) fn keep_owner(old: &Metadata, new: &File) -> io::Result<()> {
     fchown(new, Some(old.uid()), Some(old.gid()))
 }
 
-pub(super) fn private_dirs() -> DirBuilder {
+pub(crate) fn private_dirs() -> DirBuilder {
     let mut builder = DirBuilder::new();
     builder.recursive(true).mode(0o700);
     builder
 }
 
-pub(super) fn private_file() -> OpenOptions {
+pub(crate) fn owner_only_file() -> OpenOptions {
     let mut options = File::options();
-    // A link planted under this name would redirect the write to another file.
-    options.mode(0o600).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+    options.mode(0o600);
     options
 }
 
-pub(super) fn owner_only(metadata: &Metadata) -> Permissions {
-    Permissions::from_mode(metadata.mode() & 0o7777 & !GROUP_AND_WORLD_BITS)
+pub(crate) fn private_file() -> OpenOptions {
+    let mut options = owner_only_file();
+    // A link planted under this name would redirect the write to another file.
+    options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+    options
 }
 
-pub(super) fn is_private(metadata: &Metadata) -> bool {
+pub(crate) fn make_private(path: &Path, metadata: &Metadata) -> io::Result<()> {
+    let mode = metadata.mode() & 0o7777 & !GROUP_AND_WORLD_BITS;
+    fs::set_permissions(path, Permissions::from_mode(mode))
+}
+
+pub(crate) fn have_same_owner(one: &Metadata, other: &Metadata) -> bool {
+    one.uid() == other.uid()
+}
+
+pub(crate) fn is_private(metadata: &Metadata) -> bool {
     metadata.mode() & GROUP_AND_WORLD_BITS == 0
 }
 
-pub(super) fn file_id(metadata: &Metadata) -> (u64, u64) {
-    (metadata.dev(), metadata.ino())
+#[expect(clippy::unnecessary_wraps, reason = "opening the file fails on Windows")]
+pub(crate) fn file_id(_: &Path, metadata: &Metadata) -> io::Result<(u64, u64)> {
+    Ok((metadata.dev(), metadata.ino()))
 }
 
-pub(super) fn has_hard_links(metadata: &Metadata) -> bool {
+pub(crate) fn open_file_id(file: &File) -> io::Result<(u64, u64)> {
+    let metadata = file.metadata()?;
+    Ok((metadata.dev(), metadata.ino()))
+}
+
+pub(crate) fn has_hard_links(_: &Path, metadata: &Metadata) -> bool {
     metadata.nlink() > 1
 }
 
+pub(crate) fn read_exact_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+    file.read_exact_at(bytes, offset)
+}
+
+pub(crate) fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    file.write_all_at(bytes, offset)
+}
+
+/// A handle to read is enough for a sync.
+pub(crate) fn open_to_sync(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+pub(crate) fn sync_dir(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+pub(crate) fn check_writable(dir: &Path) -> io::Result<()> {
+    Ok(rustix::fs::access(dir, Access::WRITE_OK | Access::EXEC_OK)?)
+}
+
+pub(crate) fn open_dir_to_lock(path: &Path) -> io::Result<File> {
+    // A read-only handle is enough for this lock.
+    File::open(path)
+}
+
 #[cfg(target_os = "linux")]
-pub(super) fn sync_file_system(dir: &File) -> io::Result<()> {
+pub(crate) fn sync_file_system(dir: &File) -> io::Result<()> {
     Ok(rustix::fs::syncfs(dir)?)
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn sync_file_system(dir: &File) -> io::Result<()> {
+pub(crate) fn sync_file_system(dir: &File) -> io::Result<()> {
     // `sync` may return before the disk has everything, so the directory is synced as well.
     rustix::fs::sync();
     dir.sync_all()
 }
 
 #[cfg(target_os = "linux")]
-pub(super) fn is_network_fs(path: &Path) -> io::Result<bool> {
+pub(crate) fn is_network_fs(path: &Path) -> io::Result<bool> {
     // From `statfs(2)` and the kernel's `magic.h`.
     const NETWORK: [u64; 12] = [
         0x6969,      // nfs
@@ -87,14 +132,14 @@ pub(super) fn is_network_fs(path: &Path) -> io::Result<bool> {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn is_network_fs(path: &Path) -> io::Result<bool> {
+pub(crate) fn is_network_fs(path: &Path) -> io::Result<bool> {
     // `MNT_LOCAL` of `sys/mount.h`.
     const LOCAL: u32 = 0x1000;
     Ok(rustix::fs::statfs(path)?.f_flags & LOCAL == 0)
 }
 
 #[cfg(target_os = "linux")]
-pub(super) fn open_dir_without_links(path: &Path) -> io::Result<Option<File>> {
+pub(crate) fn open_dir_without_links(path: &Path) -> io::Result<Option<File>> {
     use rustix::fs::{CWD, ResolveFlags, openat2};
     use rustix::io::Errno;
 
@@ -111,11 +156,11 @@ pub(super) fn open_dir_without_links(path: &Path) -> io::Result<Option<File>> {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) use open_dir_and_compare_path as open_dir_without_links;
+pub(crate) use open_dir_and_compare_path as open_dir_without_links;
 
 /// Opens the directory, then compares its path as the kernel reports it. For systems without a call
 /// that rejects links.
-pub(super) fn open_dir_and_compare_path(path: &Path) -> io::Result<Option<File>> {
+pub(crate) fn open_dir_and_compare_path(path: &Path) -> io::Result<Option<File>> {
     // Opened for reading, because macOS has no path-only handles.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let dir = File::from(rustix::fs::open(path, flags, Mode::empty())?);
