@@ -40,11 +40,12 @@ use reqlore_transport_stdio::{StdioLimits, StdioTransport};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::config::AppConfig;
+use crate::config::paths::check_private_place;
 use crate::exit::{CommandError, Result};
 use crate::git;
 use crate::progress::ProgressDisplay;
 use crate::storage_spec::StorageSpec;
-use crate::system::{RandomIds, SystemClock, check_private_place, open_file_limit};
+use crate::system::{RandomIds, SystemClock, open_file_limit};
 
 /// Search indexes may use one part in this many of the open files. Connections and documents need
 /// the rest.
@@ -268,8 +269,7 @@ pub(crate) fn open_http_store(
 ) -> Result<(Arc<dyn Store>, Readiness)> {
     let storage = &config.storage;
     if let Some(path) = storage.path() {
-        check_private_place(path)
-            .map_err(|problem| CommandError::usage_error(format!("storage: {problem}")))?;
+        check_private_place(path)?;
     }
     if let StorageSpec::Postgres(database) = storage {
         check_storage_path(config, storage)?;

@@ -20,12 +20,12 @@ use reqlore_storage_fs::{FoundRoot, RootSearch};
 
 pub(crate) use http::HttpSettings;
 
-use self::paths::{check_path, env_variable, home_folder, resolve_links};
+use self::paths::{check_path, env_variable, home_folder, local_data_folder, resolve_links};
 use self::values::{SettingValue, SettingValues, split_list};
 use crate::exit::{CommandError, Result};
 use crate::settings::{SettingFlags, ValueSyntax};
 use crate::storage_spec::StorageSpec;
-use crate::system::{PATH_SEPARATOR, TEMPORARY_VARIABLE, local_data_folder};
+use crate::system::{PATH_SEPARATOR, TEMPORARY_VARIABLE};
 use crate::telemetry::LogFormat;
 use file::ConfigFile;
 

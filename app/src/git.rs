@@ -14,7 +14,7 @@ pub(crate) fn git_environment() -> GitEnvironment {
     let mut variables = Vec::new();
     for name in GitEnvironment::VARIABLES {
         if let Some(value) = env_variable(name) {
-            variables.push((name.to_owned(), value));
+            variables.push(((*name).to_owned(), value));
         }
     }
     GitEnvironment { programs: programs_on_path("git"), path: path_folders(), variables }

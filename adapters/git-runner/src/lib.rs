@@ -70,7 +70,7 @@ pub struct GitEnvironment {
 
 impl GitEnvironment {
     /// Variables that locate the user's own configuration and bound the search for a repository.
-    pub const VARIABLES: [&'static str; 8] = [
+    pub const VARIABLES: &'static [&'static str] = &[
         "HOME",
         "XDG_CONFIG_HOME",
         "GIT_CONFIG_GLOBAL",
@@ -80,10 +80,16 @@ impl GitEnvironment {
         "TMPDIR",
         // Apple's `git` is a stub that locates the real one with it.
         "DEVELOPER_DIR",
+        #[cfg(windows)]
+        "USERPROFILE",
+        // Windows loads its own libraries from there.
+        #[cfg(windows)]
+        "SYSTEMROOT",
     ];
 
     pub fn home(&self) -> Option<&Path> {
-        let (_, home) = self.variables.iter().find(|(name, _)| name == "HOME")?;
+        let (_, home) =
+            self.variables.iter().find(|(name, _)| name == "HOME" || name == "USERPROFILE")?;
         Some(Path::new(home))
     }
 }

@@ -7,7 +7,7 @@ use reqlore_domain::unreplaced_variable::check_replaced;
 use reqlore_storage_postgres::PasswordSources;
 
 use crate::exit::{CommandError, Result};
-use crate::system::profile_folder;
+use crate::system::{LOCAL_DATA_VARIABLE, PROFILE_VARIABLE};
 
 /// Rejects a variable that was not replaced, and a URL where a path is expected. As a path a URL
 /// would lose a slash, and messages mask a password only in a URL.
@@ -63,7 +63,31 @@ pub(crate) fn env_variable(name: &str) -> Option<String> {
 
 /// The user's home folder.
 pub(crate) fn home_folder() -> Option<PathBuf> {
-    env_variable("HOME").map(PathBuf::from).or_else(profile_folder)
+    folder_variable(Some("HOME")).or_else(|| folder_variable(PROFILE_VARIABLE))
+}
+
+/// The folder of the user's caches and state on Windows.
+pub(crate) fn local_data_folder() -> Option<PathBuf> {
+    folder_variable(LOCAL_DATA_VARIABLE)
+}
+
+fn folder_variable(name: Option<&str>) -> Option<PathBuf> {
+    env_variable(name?).map(PathBuf::from)
+}
+
+/// Rejects a database on Windows that other users of the machine may read: its files get the rights
+/// of their folder, and only those of the user's profile are known.
+pub(crate) fn check_private_place(file: &Path) -> Result<()> {
+    let Some(name) = PROFILE_VARIABLE else { return Ok(()) };
+    let profile = folder_variable(PROFILE_VARIABLE).map(|folder| resolve_links(&folder));
+    if profile.is_some_and(|profile| resolve_links(file).starts_with(profile)) {
+        return Ok(());
+    }
+    Err(CommandError::usage_error(format!(
+        "storage: other users may read {}, which is not below {name}; move it there, or use \
+         --transport stdio",
+        file.display()
+    )))
 }
 
 /// Passwords of databases, from the variables that their own programs use.

@@ -2,7 +2,7 @@
 
 use std::fs::Metadata;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::process::{Resource, Rlimit};
 use tokio::runtime::Builder;
@@ -13,6 +13,9 @@ pub(crate) const TEMPORARY_VARIABLE: &str = "TMPDIR";
 pub(crate) const LOGIN_VARIABLES: &[&str] = &["USER", "LOGNAME"];
 /// Separates folders in a variable, as in PATH.
 pub(crate) const PATH_SEPARATOR: char = ':';
+/// The variables with the folders that Windows has for each user.
+pub(crate) const PROFILE_VARIABLE: Option<&str> = None;
+pub(crate) const LOCAL_DATA_VARIABLE: Option<&str> = None;
 
 /// The signal of a write beyond the file size limit, on Linux (x86, ARM) and macOS.
 const SIGXFSZ: i32 = 25;
@@ -64,19 +67,4 @@ pub(crate) fn is_executable(_: &Path, metadata: &Metadata) -> bool {
 /// The name of a program's file.
 pub(crate) fn program_file(name: &str) -> String {
     name.to_owned()
-}
-
-/// The folders that Windows has in variables of its own.
-pub(crate) fn profile_folder() -> Option<PathBuf> {
-    None
-}
-
-pub(crate) fn local_data_folder() -> Option<PathBuf> {
-    None
-}
-
-/// Files have modes, so any folder will do.
-#[expect(clippy::unnecessary_wraps, reason = "Windows rejects some folders")]
-pub(crate) fn check_private_place(_: &Path) -> Result<(), String> {
-    Ok(())
 }

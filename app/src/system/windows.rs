@@ -2,15 +2,16 @@
 
 use std::fs::Metadata;
 use std::io;
-use std::path::{Path, PathBuf};
-
-use crate::config::paths::{env_variable, resolve_links};
+use std::path::Path;
 
 /// The variables with the folder of temporary files and with the name of the user.
 pub(crate) const TEMPORARY_VARIABLE: &str = "TEMP";
 pub(crate) const LOGIN_VARIABLES: &[&str] = &["USERNAME"];
 /// Separates folders in a variable, as in PATH.
 pub(crate) const PATH_SEPARATOR: char = ';';
+/// The variables with the folders that Windows has for each user.
+pub(crate) const PROFILE_VARIABLE: Option<&str> = Some("USERPROFILE");
+pub(crate) const LOCAL_DATA_VARIABLE: Option<&str> = Some("LOCALAPPDATA");
 
 /// Windows has no such limits.
 pub(crate) fn keep_running_at_file_size_limit() {}
@@ -41,28 +42,4 @@ pub(crate) fn is_executable(path: &Path, _: &Metadata) -> bool {
 /// The name of a program's file. Scripts are not searched.
 pub(crate) fn program_file(name: &str) -> String {
     if name.contains('.') { name.to_owned() } else { format!("{name}.exe") }
-}
-
-pub(crate) fn profile_folder() -> Option<PathBuf> {
-    env_variable("USERPROFILE").map(PathBuf::from)
-}
-
-pub(crate) fn local_data_folder() -> Option<PathBuf> {
-    env_variable("LOCALAPPDATA").map(PathBuf::from)
-}
-
-/// Rejects a database that other users of the machine may read: new files get the rights of their
-/// folder, and only those of the user's profile are known.
-pub(crate) fn check_private_place(file: &Path) -> Result<(), String> {
-    let Some(profile) = profile_folder() else {
-        return Err("USERPROFILE is not set; set it, or use --transport stdio".to_owned());
-    };
-    if resolve_links(file).starts_with(resolve_links(&profile)) {
-        return Ok(());
-    }
-    Err(format!(
-        "{} is outside of {}, so other users may read it; move it there, or use --transport stdio",
-        file.display(),
-        profile.display()
-    ))
 }
