@@ -56,7 +56,7 @@ fn pasted_content_that_does_not_fit_changes_nothing() {
     let mut server = Server::start(project.path());
     let many: String = (0..1_001).map(|number| format!("{number},{number}\n")).collect();
     for (path, content, format, expected) in [
-        ("a.csv", "x".repeat((1 << 20) + 1), "csv", "content: it has more than 1 MiB; split it"),
+        ("a.csv", "x".repeat((1 << 20) + 1), "csv", "content: larger than 1 MiB; split it"),
         (
             "a.csv",
             format!("id,title\n{many}"),

@@ -28,7 +28,7 @@ const MAX_FILES: usize = 20_000;
 const MAX_DEPTH: usize = 20;
 /// The part of a file in which a format is recognized.
 const SAMPLE_BYTES: u64 = 64 << 10;
-/// Of each list of the report.
+/// Maximum lines of each section of the report.
 const MAX_LINES: usize = 50;
 const MAX_MAPPING_BYTES: u64 = 1 << 20;
 const EXTENSIONS: [&str; 10] =
@@ -57,7 +57,7 @@ pub(crate) struct ImportCommandOptions {
     /// Replace items that were edited both here and in the source
     #[arg(long)]
     update: bool,
-    /// Give values without a field a custom field; the user must be able to edit project.toml
+    /// Create custom fields for unmapped values; requires permission to edit project.toml
     #[arg(long)]
     add_fields: bool,
     /// Print the report as JSON
@@ -118,6 +118,9 @@ pub(crate) fn run(config: &AppConfig, options: &ImportCommandOptions) -> Result<
     if let Err((done, total, error)) = written {
         let mut error = CommandError::from(error);
         error.message += &match done {
+            0 if has_new_fields => {
+                "\nThe new fields were added to project.toml; no items were imported.".to_owned()
+            }
             0 => "\nNothing was imported.".to_owned(),
             done => format!(
                 "\n{done} of {total} changes were written. Correct the problem and run the same \

@@ -142,12 +142,17 @@ impl ImportPlan<'_> {
                     }
                 }
                 let id = self.id_of(*index);
-                let entry = match links.get(SUPERSEDES) {
+                let mut entry = match links.get(SUPERSEDES) {
                     Some(targets) if ItemKind::from_name(item.kind.name).is_some() => {
                         json!({ "update": id, SUPERSEDES: targets })
                     }
                     _ => json!({ "update": id, "links": links }),
                 };
+                // A record that this import writes has another version by then.
+                let is_written = matches!(item.action, ItemAction::Create | ItemAction::Update);
+                if let Some(stored) = item.stored.as_ref().filter(|_| !is_written) {
+                    entry["if_version"] = json!(stored.version);
+                }
                 (*index, entry)
             }
         }

@@ -28,7 +28,7 @@ use crate::tools::tool::{Tool, ToolRequest, write_tool};
 /// Bounds the duration of the commit.
 const MAX_CHANGES: usize = 1_000;
 const MAX_CONTENT_BYTES: usize = 1 << 20;
-/// Of each list of the report.
+/// Maximum lines of each section of the report.
 const MAX_LINES: usize = 20;
 const PAGE_RECORDS: usize = 1_000;
 
@@ -37,7 +37,7 @@ pub(crate) struct ImportItems(pub(crate) ApplyChanges);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// Its file, such as specs/login/spec.md; the same path updates.
+    /// Of the source, such as specs/login/spec.md. The same path updates.
     #[schemars(with = "String")]
     path: BoundedString<300>,
     /// At most 1 MiB.
@@ -45,9 +45,9 @@ struct Arguments {
     /// openspec, kiro, spec-kit, markdown, csv, json, ...; default: recognized.
     #[schemars(with = "Option<String>")]
     format: Option<BoundedString<40>>,
-    /// Epic of items without one.
+    /// Epic for items that have none.
     into: Option<EpicRef>,
-    /// Replaces items that were edited here too.
+    /// Also overwrites items edited on both sides.
     #[serde(default)]
     update: bool,
     /// Writes nothing and returns a plan for apply_changes.
@@ -71,7 +71,7 @@ impl Tool for ImportItems {
         let ToolRequest { context, call, .. } = &request;
         let ports = &*context.ports;
         if content.len() > MAX_CONTENT_BYTES {
-            return Err(content_error("it has more than 1 MiB; split it"));
+            return Err(content_error("larger than 1 MiB; split it"));
         }
         let path = path.as_str().trim();
         let format = choose_format(ports.exchange_formats, format.as_ref(), path, &content)?;
@@ -94,26 +94,26 @@ impl Tool for ImportItems {
             return Err(content_error(&first.join("\n")));
         }
         let text = report.text(false, MAX_LINES).trim_end().to_owned();
+        let count = report.created.len() + report.updated.len() + report.links;
+        if count == 0 {
+            let project = call.caller.project.to_string();
+            let answer = AppliedChanges { project, dry_run, ..AppliedChanges::default() };
+            return text_answer(format!("Nothing to import.\n{text}"), &answer);
+        }
+        if count > MAX_CHANGES {
+            return Err(content_error(&format!(
+                "it needs {count} changes; at most {MAX_CHANGES} are allowed, so split it or use \
+                 `reqlore import`"
+            )));
+        }
         let Some(changes) = plan.one_batch() else {
             let problem = "links of entities need two commits; use `reqlore import`";
             return Err(content_error(problem));
         };
-        match changes.len() {
-            0 => {
-                let project = call.caller.project.to_string();
-                let answer = AppliedChanges { project, dry_run, ..AppliedChanges::default() };
-                text_answer(format!("Nothing to import.\n{text}"), &answer)
-            }
-            count if count > MAX_CHANGES => Err(content_error(&format!(
-                "it needs {count} changes; at most {MAX_CHANGES} are allowed, so split it or use \
-                 `reqlore import`"
-            ))),
-            _ => {
-                let mut answer = self.0.apply(&request, &changes, dry_run, None).await?;
-                answer.add_notes([text]);
-                Ok(answer)
-            }
-        }
+        let applied = self.0.apply(&request, &changes, dry_run, None).await;
+        let mut answer = applied.map_err(|error| error.field("content"))?;
+        answer.add_notes([text]);
+        Ok(answer)
     }
 }
 

@@ -1,9 +1,13 @@
 //! The values of imported items and of stored records in one form, so that both have the same hash.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::backlog::fields::{MAX_DESCRIPTION_CHARS, Priority, find_by_name};
+use reqlore_domain::backlog::fields::{
+    Assignee, MAX_DESCRIPTION_CHARS, Priority, Tags, find_by_name,
+};
+use reqlore_domain::backlog::rank::is_rank;
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::document::Version;
 use reqlore_domain::ports::exchange::ImportedItem;
@@ -11,7 +15,7 @@ use reqlore_domain::records::answers::csv::{split_list, value_text};
 use reqlore_domain::records::answers::lists::ListedItem;
 use reqlore_domain::records::custom_field::CustomField;
 use reqlore_domain::records::edit::check_relation;
-use reqlore_domain::records::extra::check_extra;
+use reqlore_domain::records::extra::{MAX_EXTRA_KEYS, check_extra};
 use reqlore_domain::records::fields::{FieldType, RecordField, fields_of};
 use reqlore_domain::records::kinds::RecordKind;
 use reqlore_domain::records::schema::RecordSchema;
@@ -72,7 +76,11 @@ impl ItemReader<'_> {
             self.report
                 .problem(format!("{source}: text: the control character {c:?} is not allowed"));
         }
-        for (name, value) in std::mem::take(&mut item.values) {
+        let mut given: Vec<(String, Value)> =
+            std::mem::take(&mut item.values).into_iter().collect();
+        // A name that is that of a field comes before one that has the same form.
+        given.sort_by_key(|(name, _)| !is_field_name(name));
+        for (name, value) in given {
             self.read_value(kind, item, &name, &value, &mut values);
         }
         values
@@ -133,8 +141,11 @@ impl ItemReader<'_> {
         match (read, custom) {
             (Ok(None), _) => {}
             (Ok(Some(value)), None) => _ = values.insert(name.to_owned(), value),
-            (Ok(Some(value)), Some(field)) => {
-                values.insert(format!("fields.{}", field.name), value);
+            (Ok(Some(field_value)), Some(field)) => {
+                match values.entry(format!("fields.{}", field.name)) {
+                    Entry::Vacant(entry) => _ = entry.insert(field_value),
+                    Entry::Occupied(_) => self.add_extra(item, name, value, values),
+                }
             }
             (Err(problem), _) => {
                 self.report.add_unknown(name, &text);
@@ -158,9 +169,20 @@ impl ItemReader<'_> {
         let text = value_text(value);
         let text = text.trim();
         let value = match field.field_type {
-            FieldType::Tags if value.is_array() => value.clone(),
-            FieldType::Tags => json!(split_list(text)),
-            FieldType::User | FieldType::Rank => json!(text),
+            FieldType::Tags => {
+                let tags = if value.is_array() { value.clone() } else { json!(split_list(text)) };
+                let checked: Result<Tags, _> = serde_json::from_value(tags.clone());
+                checked.map_err(|error| error.to_string())?;
+                tags
+            }
+            FieldType::User => json!(Assignee::try_from(text.to_owned())?.into_string()),
+            FieldType::Rank if text.is_empty() || is_rank(text) => json!(text),
+            FieldType::Rank => {
+                return Err(format!(
+                    "{:?} is not a rank; use letters and digits",
+                    truncate_echo(text)
+                ));
+            }
             _ if text.is_empty() => return Ok(None),
             FieldType::Status => match ItemKind::from_name(kind.name) {
                 Some(kind) => json!(self.schema.find_status(kind, text)?.name()),
@@ -192,15 +214,15 @@ impl ItemReader<'_> {
         values: &mut ItemValues,
     ) {
         let text = value_text(value);
-        let name_of = extra_name(name, self.schema);
-        let mut key = name_of.clone();
+        let form = extra_name(name, self.schema);
         // Names may differ only in letters that a key cannot have.
-        for number in 2.. {
-            if !values.contains_key(&format!("extra.{key}")) {
-                break;
-            }
-            key = format!("{name_of}_{number}");
-        }
+        let numbered = (2..=MAX_EXTRA_KEYS).map(|number| format!("{form}_{number}"));
+        let mut keys = std::iter::once(form.clone()).chain(numbered);
+        let Some(key) = keys.find(|key| !values.contains_key(&format!("extra.{key}"))) else {
+            let problem = format!("{MAX_EXTRA_KEYS} other keys are named {form}");
+            self.report.notes.push(format!("{}: {name} is not taken: {problem}", item.source));
+            return;
+        };
         match check_extra(&key, &text, self.schema) {
             Ok(()) => _ = values.insert(format!("extra.{key}"), json!(text)),
             Err(problem) => {
@@ -220,6 +242,9 @@ fn extra_name(name: &str, schema: &RecordSchema) -> String {
     if is_valid { key } else { format!("source_{key}") }
 }
 
+/// Leaves room for a prefix and a number.
+const MAX_KEY_CHARS: usize = 30;
+
 /// The heading of a column as the name of a field or key: letters, digits and `_`.
 pub(super) fn key_form(name: &str) -> String {
     let mut key = String::new();
@@ -234,7 +259,7 @@ pub(super) fn key_form(name: &str) -> String {
             _ => key.push('_'),
         }
     }
-    key.trim_matches('_').chars().take(30).collect()
+    key.trim_matches('_').chars().take(MAX_KEY_CHARS).collect()
 }
 
 /// The values of a stored record, without its parent and links.
@@ -271,15 +296,22 @@ pub(super) fn is_empty(value: &Value) -> bool {
 pub(super) fn values_hash(values: &ItemValues, given: &ItemValues) -> String {
     let mut hashed = Map::new();
     for key in given.keys() {
-        let value = match values.get(key) {
+        // The import that adds a field finds the extra key of an earlier one.
+        let name = key.strip_prefix("fields.").or_else(|| key.strip_prefix("extra."));
+        let stored = name.and_then(|name| {
+            let mut forms = ["fields", "extra"].iter().map(|group| format!("{group}.{name}"));
+            forms.find_map(|form| values.get(&form))
+        });
+        let value = match stored.or_else(|| values.get(key)) {
             // A server spells a user like its name.
             Some(Value::String(name)) if key == "assignee" => json!(name.to_lowercase()),
             Some(Value::Array(list)) => json!(unique_texts(list)),
+            Some(value) if name.is_some() => json!(value_text(value)),
             value => value.cloned().unwrap_or_default(),
         };
         // A record does not have empty values.
         if !is_empty(&value) {
-            hashed.insert(key.clone(), value);
+            hashed.insert(name.unwrap_or(key).to_owned(), value);
         }
     }
     short_hash(&Value::Object(hashed).to_string())

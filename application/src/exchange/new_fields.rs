@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 
 use super::item_values::{is_empty, key_form};
 
-/// The first type that has all values is that of the field.
-const TYPES: [CustomType; 4] =
-    [CustomType::Number, CustomType::Date, CustomType::Url, CustomType::Text];
+/// Tried in this order: the first type that accepts all values is that of the field.
+const TYPES: [CustomType; 5] =
+    [CustomType::Number, CustomType::Date, CustomType::Url, CustomType::Text, CustomType::Tags];
 
 /// Returns tables to append to the schema of the project, and adds a note for each. Values that no
 /// type has, such as several lines, stay extra keys.
@@ -25,21 +25,23 @@ pub fn new_fields(
     imported: &mut ImportedItems,
 ) -> String {
     let mut tables = String::new();
-    let mut names = BTreeSet::new();
-    for (name, NewField { kinds, values }) in collect(schema, &imported.items) {
+    let found = collect(schema, &imported.items);
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for name in found.keys() {
+        *counts.entry(key_form(name)).or_default() += 1;
+    }
+    for (name, NewField { kinds, values }) in found {
         let field = key_form(name);
-        let is_name = is_field_name(&field) && !is_built_in(&field);
-        let Some(field_type) = TYPES.into_iter().find(|one| has_all(*one, &values)) else {
-            continue;
-        };
-        if !is_name || !names.insert(field.clone()) {
-            continue;
-        }
+        // One of two names with the same form would have the values of both.
+        let is_name = is_field_name(&field) && !is_built_in(&field) && counts[&field] == 1;
+        let field_type = TYPES.into_iter().find(|one| is_name && accepts_all(*one, &values));
+        let Some(field_type) = field_type else { continue };
         let column = mapping.columns.iter().find(|(_, field)| *field == name);
         let label = column.map_or(name, |(column, _)| column).trim();
         let kinds: Vec<&str> = kinds.into_iter().collect();
         let type_name = field_type.name();
-        // Texts of JSON are texts of TOML.
+        // A string of JSON is one of TOML, unless it has a control character.
+        let label: String = label.chars().filter(|c| !c.is_control()).collect();
         _ = writeln!(
             tables,
             "\n[fields.{field}]\nlabel = {}\ntype = \"{type_name}\"\nkinds = {}",
@@ -81,13 +83,13 @@ fn collect<'i>(
     found
 }
 
-fn has_all(field_type: CustomType, values: &[&Value]) -> bool {
+fn accepts_all(field_type: CustomType, values: &[&Value]) -> bool {
     let field = CustomField { field_type, ..CustomField::default() };
     values.iter().all(|value| {
         let text = value_text(value);
-        // `007` and `1.10` are not numbers: they would be shown as others.
+        // `007` and `1.10` would be displayed as 7 and 1.1.
         let is_same = field_type != CustomType::Number
             || text.parse::<f64>().is_ok_and(|number| number.to_string() == text);
-        is_same && field.parse(&json!(text)).is_ok()
+        is_same && field.parse(value).is_ok()
     })
 }

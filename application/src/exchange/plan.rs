@@ -461,8 +461,8 @@ impl<'s> ImportPlan<'s> {
         }
     }
 
-    /// Links are only added, so that an import that was interrupted before them adds them when it
-    /// runs again.
+    /// Links are only added, also to edited items, so that an import that was interrupted before
+    /// them adds them when it runs again.
     fn find_missing_links(&mut self) {
         let id = |index: usize| {
             let PlannedItem { stored, item, .. } = &self.items[index];
@@ -470,9 +470,6 @@ impl<'s> ImportPlan<'s> {
         };
         let mut found = HashSet::new();
         for (index, item) in self.items.iter().enumerate() {
-            if matches!(item.action, ItemAction::KeepEdited | ItemAction::Conflict) {
-                continue;
-            }
             for (position, (relation, target)) in item.links.iter().enumerate() {
                 let target = match target {
                     Target::Item(target) => id(*target),

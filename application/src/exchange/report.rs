@@ -65,7 +65,7 @@ impl ImportReport {
             ("Create", lines(&self.created)),
             ("Update", lines(&self.updated)),
             ("Edited here, kept", lines(&self.edited_here)),
-            ("Conflicts, kept (--update takes those of the source)", lines(&self.conflicts)),
+            ("Conflicts, kept (update takes those of the source)", lines(&self.conflicts)),
             ("No longer in the source, kept", self.gone.clone()),
             ("Notes", self.notes.clone()),
         ];
@@ -79,16 +79,12 @@ impl ImportReport {
                 let _ = writeln!(text, "{bullet}{}", encode_line(line));
             }
             if lines.len() > max_lines {
-                let _ = writeln!(
-                    text,
-                    "{bullet}… and {} more (all with --json)",
-                    lines.len() - max_lines
-                );
+                let _ = writeln!(text, "{bullet}… and {} more", lines.len() - max_lines);
             }
             text.push_str(if is_markdown { "\n" } else { "" });
         }
         if self.links > 0 {
-            let _ = writeln!(text, "Links to add: {}", self.links);
+            let _ = writeln!(text, "Missing links: {}", self.links);
         }
         let _ = writeln!(text, "Unchanged: {}", self.unchanged);
         text
