@@ -306,7 +306,7 @@ pub(super) fn values_hash(values: &ItemValues, given: &ItemValues) -> String {
             // A server spells a user like its name.
             Some(Value::String(name)) if key == "assignee" => json!(name.to_lowercase()),
             Some(Value::Array(list)) => json!(unique_texts(list)),
-            Some(value) if name.is_some() => json!(value_text(value)),
+            Some(value) if name.is_some() && !value.is_null() => json!(value_text(value)),
             value => value.cloned().unwrap_or_default(),
         };
         // A record does not have empty values.
