@@ -10,8 +10,8 @@ use reqlore_domain::ports::exchange::{
 };
 use reqlore_domain::records::answers::lists::ListedItem;
 
-use crate::names::{split_title, title_of, unique_id};
-use crate::outline::{sections, whole_text};
+use crate::names::{check_length, split_title, title_of, unique_id};
+use crate::outline::{Heading, sections, whole_text};
 use crate::statements::{Statement, StatementForm, take_statements};
 
 pub(crate) struct MarkdownDocument;
@@ -78,14 +78,15 @@ impl DocumentReader<'_> {
         let level = found[index..].iter().map(|section| section.heading.level).min();
         while index < found.len() {
             let section = &found[index];
-            let story = self.item("user_story", &source, &section.heading.title);
+            let story = self.item("user_story", &source, text, &section.heading)?;
             let story_source = story.source.clone();
             self.push_with_statements(story, section.text)?;
             index += 1;
             // Deeper headings are requirements with all that is below them.
             while index < found.len() && Some(found[index].heading.level) > level {
                 let (body, next) = whole_text(text, &found, index);
-                let mut item = self.item("requirement", &story_source, &found[index].heading.title);
+                let mut item =
+                    self.item("requirement", &story_source, text, &found[index].heading)?;
                 body.trim_matches('\n').clone_into(&mut item.text);
                 self.imported.push(item)?;
                 index = next;
@@ -94,16 +95,26 @@ impl DocumentReader<'_> {
         Ok(())
     }
 
-    fn item(&mut self, kind: &str, parent: &str, title: &str) -> ImportedItem {
+    /// The item of a heading of the text.
+    fn item(
+        &mut self,
+        kind: &str,
+        parent: &str,
+        text: &str,
+        Heading { title, start, .. }: &Heading,
+    ) -> Result<ImportedItem, String> {
+        check_length("the heading", title).map_err(|problem| {
+            format!("line {}: {problem}", text[..*start].matches('\n').count() + 1)
+        })?;
         let title = if title.is_empty() { "Untitled" } else { title };
         let id = unique_id(&mut self.used, title);
-        ImportedItem {
+        Ok(ImportedItem {
             source: format!("{}#{id}", self.path),
             kind: kind.to_owned(),
             parent: Some(parent.to_owned()),
             title: title_of(title),
             ..ImportedItem::default()
-        }
+        })
     }
 
     /// Adds an item with the text of its section, and the statements of the text as requirements.

@@ -4,6 +4,17 @@ use std::collections::HashMap;
 
 use reqlore_domain::ports::exchange::file_title;
 
+/// Maximum length of an ID or title, in bytes: other items copy it.
+pub(crate) const MAX_NAME_BYTES: usize = 4_000;
+
+/// Refuses an ID or title that is too long to be copied.
+pub(crate) fn check_length(object: &str, text: &str) -> Result<(), String> {
+    if text.len() <= MAX_NAME_BYTES {
+        return Ok(());
+    }
+    Err(format!("{object} has more than {MAX_NAME_BYTES} bytes; shorten it"))
+}
+
 /// Makes an ID unique in its file: the second `login` is `login~2`.
 pub(crate) fn unique_id(used: &mut HashMap<String, usize>, id: &str) -> String {
     let count = used.entry(id.to_owned()).or_default();

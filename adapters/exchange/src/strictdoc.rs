@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use reqlore_domain::backlog::RelationshipType;
 use reqlore_domain::backlog::fields::find_by_name;
 use reqlore_domain::ports::exchange::{
-    ExchangeFormat, ExportedFiles, ImportMapping, ImportedItem, ImportedItems, SourceFile,
+    ExchangeFormat, ExportedFiles, ImportMapping, ImportedItem, ImportedItems, MAX_IMPORTED_ITEMS,
+    SourceFile,
 };
 use reqlore_domain::records::answers::csv::split_list;
 use reqlore_domain::records::answers::lists::ListedItem;
@@ -17,7 +18,7 @@ use serde_json::json;
 use self::export::{EXTRA, MARK, write_documents};
 use self::sdoc::{Block, BlockForm, read_blocks, without_marks};
 use crate::keyed_files::move_long_values;
-use crate::names::{add_paragraph, split_paragraph, unique_id};
+use crate::names::{add_paragraph, check_length, split_paragraph, unique_id};
 
 pub(crate) struct StrictDoc;
 
@@ -35,10 +36,10 @@ impl ExchangeFormat for StrictDoc {
         for mut file in files.into_iter().filter(|file| self.recognizes(&file.path, "")) {
             let text = file.read_text()?;
             let mut reader = SdocReader::new(&file.path);
-            for block in read_blocks(&file.path, &text)? {
+            read_blocks(&file.path, &text, |block| {
                 let line = block.line;
-                reader.add(block).map_err(|problem| format!("{}:{line}: {problem}", file.path))?;
-            }
+                reader.add(block).map_err(|problem| format!("{}:{line}: {problem}", file.path))
+            })?;
             if let Some(open) = reader.open.last() {
                 let (path, Open { line, tag, .. }) = (&file.path, open);
                 return Err(format!("{path}:{line}: [[/{tag}]] is missing; add it"));
@@ -94,7 +95,7 @@ impl<'a> SdocReader<'a> {
             }
             (tag, BlockForm::Close) => {
                 if self.open.pop().is_none_or(|open| open.tag != tag) {
-                    return Err(format!("[[/{tag}]] closes another block; remove it"));
+                    return Err(format!("unexpected [[/{tag}]]; remove it"));
                 }
             }
             ("TEXT" | "FREETEXT", _) => self.add_text(story, block),
@@ -151,6 +152,7 @@ impl<'a> SdocReader<'a> {
             (item.title, item.text) = (found.clone(), text.to_owned());
         }
         move_long_values(&mut item);
+        self.check_bounds(&item)?;
         let name = match &item.id {
             _ if kind == "epic" => String::new(),
             Some(uid) if unique_id(&mut self.used, uid) == *uid => uid.clone(),
@@ -172,6 +174,15 @@ impl<'a> SdocReader<'a> {
         }
         self.items.push(item);
         Ok(())
+    }
+
+    /// Bounds the memory of the items, which copy titles and UIDs of others.
+    fn check_bounds(&self, item: &ImportedItem) -> Result<(), String> {
+        if self.items.len() == MAX_IMPORTED_ITEMS {
+            return Err(format!("it has more than {MAX_IMPORTED_ITEMS} items; split it"));
+        }
+        check_length("the title", &item.title)?;
+        check_length("the UID", item.id.as_deref().unwrap_or_default())
     }
 
     fn unmarked(&self, value: &str) -> String {

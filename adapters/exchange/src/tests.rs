@@ -12,6 +12,7 @@ mod backlog_md;
 mod doorstop;
 mod github;
 mod kiro;
+mod markdown;
 mod needs_json;
 mod reqif;
 mod spec_kit;

@@ -6,13 +6,13 @@ use std::rc::Rc;
 
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
-use reqlore_domain::ports::exchange::{MAX_IMPORTED_ITEMS, is_utf16};
+use reqlore_domain::ports::exchange::{MAX_IMPORTED_ITEMS, MAX_SOURCE_BYTES, is_utf16};
 use reqlore_domain::records::answers::csv::join_list;
 
+use crate::names::{MAX_NAME_BYTES, check_length};
 use crate::reqif::xhtml::{MarkdownWriter, attribute, entity_text};
 
 const MAX_DEPTH: usize = 200;
-const MAX_ID_BYTES: usize = 4_000;
 /// More values are not an object.
 const MAX_VALUES: usize = 1_000;
 
@@ -94,7 +94,9 @@ struct DocumentReader {
     /// The value that is read, and the identifier of its attribute.
     value: String,
     attribute_id: String,
-    enum_values: Vec<String>,
+    enum_values: Vec<Rc<str>>,
+    /// The bytes of the names in all values.
+    copied_bytes: u64,
     xhtml: Option<MarkdownWriter>,
 }
 
@@ -129,10 +131,10 @@ impl DocumentReader {
                     ["utf-8", "utf8", "us-ascii"].contains(&&*name.to_ascii_lowercase())
                 };
                 if let Some(name) = encoding.filter(|name| !is_utf8(name)) {
-                    return Err(format!("it is {name:?}; save it as UTF-8"));
+                    return Err(format!("encoded as {name:?}; save it as UTF-8"));
                 }
             }
-            Event::Eof => return Err("it ends too early".to_owned()),
+            Event::Eof => return Err("unexpected end of file".to_owned()),
             // The reader expands empty elements.
             Event::Empty(_) | Event::Comment(_) | Event::PI(_) => {}
         }
@@ -144,7 +146,9 @@ impl DocumentReader {
             _ if self.skipped_depth.is_some() => {}
             Some(xhtml) => xhtml.text(text),
             // Only identifiers are read from it.
-            None if self.text.len() < MAX_ID_BYTES => self.text.push_str(text),
+            None if self.text.len() <= MAX_NAME_BYTES => {
+                self.text.extend(text.chars().take(MAX_NAME_BYTES + 1));
+            }
             None => {}
         }
     }
@@ -186,20 +190,21 @@ impl DocumentReader {
             "OBJECT" => self.role = Role::Placed,
             "THE-VALUE" => self.xhtml = Some(MarkdownWriter::default()),
             "ALTERNATIVE-ID" => {
-                let id = attribute(element, "IDENTIFIER")?;
-                if let (Some(object), Some(id), true) = (&mut self.object, id, self.open.is_empty())
-                {
-                    object.values.push(("alternative_id".into(), id));
+                let id = attribute(element, "IDENTIFIER")?.filter(|_| self.open.is_empty());
+                if let Some(id) = id {
+                    self.add_value("alternative_id".into(), id)?;
                 }
             }
             name if name.starts_with("ATTRIBUTE-VALUE-") => {
                 self.value = attribute(element, "THE-VALUE")?.unwrap_or_default();
                 self.enum_values.clear();
+                self.attribute_id.clear();
             }
             name if is_named(name) => {
                 let id = identifier_of(element)?;
                 let name = attribute(element, "LONG-NAME")?.filter(|name| !name.is_empty());
                 let name = name.unwrap_or_else(|| id.clone());
+                check_length("a LONG-NAME", &name)?;
                 self.document.names.insert(id.into(), name.into());
             }
             _ => {}
@@ -233,6 +238,9 @@ impl DocumentReader {
             xhtml.end(name);
             return Ok(());
         }
+        if name.ends_with("-REF") {
+            check_length(name, &self.text)?;
+        }
         let text = self.text.trim();
         match name {
             "SPEC-HIERARCHY" => _ = self.open.pop(),
@@ -249,7 +257,14 @@ impl DocumentReader {
                     text.clone_into(referenced);
                 }
             }
-            "ENUM-VALUE-REF" => self.enum_values.push(self.document.name_of(text).to_string()),
+            "ENUM-VALUE-REF" => {
+                if self.enum_values.len() == MAX_VALUES {
+                    return Err(format!("a value has more than {MAX_VALUES} entries"));
+                }
+                let value = self.document.name_of(text);
+                self.copy(&value)?;
+                self.enum_values.push(value);
+            }
             "SPEC-OBJECT-TYPE-REF" | "SPECIFICATION-TYPE-REF" | "SPEC-RELATION-TYPE-REF" => {
                 if let Some(object) = &mut self.object {
                     let known = self.document.names.get_key_value(text);
@@ -264,15 +279,34 @@ impl DocumentReader {
                 if name.ends_with("-ENUMERATION") {
                     self.value = join_list(&self.enum_values);
                 }
-                let name = self.document.name_of(&self.attribute_id);
-                if let Some(object) = &mut self.object {
-                    if object.values.len() == MAX_VALUES {
-                        return Err(format!("{} has more than {MAX_VALUES} values", object.id));
-                    }
-                    object.values.push((name, std::mem::take(&mut self.value)));
+                let value = std::mem::take(&mut self.value);
+                if self.attribute_id.is_empty() {
+                    let part = "values without a definition";
+                    *self.document.skipped.entry(part).or_default() += 1;
+                } else {
+                    self.add_value(self.document.name_of(&self.attribute_id), value)?;
                 }
             }
             _ => {}
+        }
+        Ok(())
+    }
+
+    fn add_value(&mut self, name: Rc<str>, value: String) -> Result<(), String> {
+        self.copy(&name)?;
+        let Some(object) = &mut self.object else { return Ok(()) };
+        if object.values.len() == MAX_VALUES {
+            return Err(format!("{} has more than {MAX_VALUES} values", object.id));
+        }
+        object.values.push((name, value));
+        Ok(())
+    }
+
+    /// Bounds the names that values repeat.
+    fn copy(&mut self, name: &str) -> Result<(), String> {
+        self.copied_bytes += name.len() as u64;
+        if self.copied_bytes > MAX_SOURCE_BYTES {
+            return Err("its values repeat too many names; split it".to_owned());
         }
         Ok(())
     }
@@ -313,7 +347,9 @@ fn is_named(element: &str) -> bool {
 }
 
 fn identifier_of(element: &BytesStart<'_>) -> Result<String, String> {
-    attribute(element, "IDENTIFIER")?
+    let id = attribute(element, "IDENTIFIER")?
         .filter(|id| !id.is_empty())
-        .ok_or_else(|| format!("{} has no IDENTIFIER", element.local_name().as_ref()))
+        .ok_or_else(|| format!("{} has no IDENTIFIER", element.local_name().as_ref()))?;
+    check_length("an IDENTIFIER", &id)?;
+    Ok(id)
 }

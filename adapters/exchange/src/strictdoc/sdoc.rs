@@ -19,9 +19,13 @@ pub(crate) struct Block {
     pub(crate) groups: Vec<(String, Vec<(String, String)>)>,
 }
 
-/// The blocks of a file. The error names the line.
-pub(crate) fn read_blocks(path: &str, text: &str) -> Result<Vec<Block>, String> {
-    let mut blocks: Vec<Block> = Vec::new();
+/// Passes on the blocks of a file. The error names the line.
+pub(crate) fn read_blocks(
+    path: &str,
+    text: &str,
+    mut add: impl FnMut(Block) -> Result<(), String>,
+) -> Result<(), String> {
+    let mut last: Option<Block> = None;
     let mut lines = text.lines().zip(1..);
     while let Some((line, number)) = lines.next() {
         let problem = |text: &str| Err(format!("{path}:{number}: {text}"));
@@ -32,7 +36,7 @@ pub(crate) fn read_blocks(path: &str, text: &str) -> Result<Vec<Block>, String> 
                 is_open = !line.starts_with(end);
                 value.extend(Some(line).filter(|_| is_open));
             }
-            let missing = || format!("{path}:{number}: its end {end} is missing; add it");
+            let missing = || format!("{path}:{number}: unterminated value; add a line `{end}`");
             if is_open { Err(missing()) } else { Ok(value.join("\n")) }
         };
         if let Some((tag, form)) = parse_tag(line) {
@@ -40,10 +44,11 @@ pub(crate) fn read_blocks(path: &str, text: &str) -> Result<Vec<Block>, String> 
                 "FREETEXT" => vec![("STATEMENT".to_owned(), read_value("[/FREETEXT]")?)],
                 _ => Vec::new(),
             };
-            blocks.push(Block { line: number, tag, form, fields, groups: Vec::new() });
+            let block = Block { line: number, tag, form, fields, groups: Vec::new() };
+            last.replace(block).map_or(Ok(()), &mut add)?;
             continue;
         }
-        let block = blocks.last_mut().filter(|block| block.form != BlockForm::Close);
+        let block = last.as_mut().filter(|block| block.form != BlockForm::Close);
         match (block, line) {
             (_, line) if line.trim().is_empty() => {}
             (None, _) => return problem("it is not in a block; begin one, such as [DOCUMENT]"),
@@ -73,7 +78,7 @@ pub(crate) fn read_blocks(path: &str, text: &str) -> Result<Vec<Block>, String> 
             },
         }
     }
-    Ok(blocks)
+    last.map_or(Ok(()), add)
 }
 
 fn is_name(name: &str) -> bool {

@@ -204,7 +204,7 @@ fn archive_is_read_without_its_other_files() {
         read_archive("z.reqifz", &*bomb, max_bytes, &mut mapping, &mut imported).unwrap_err()
     };
     assert_eq!(read(1 << 19), "z.reqifz: it unpacks to more than 0 MiB; split it");
-    assert!(read(2 << 20).ends_with("it ends too early"));
+    assert!(read(2 << 20).ends_with("unexpected end of file"));
 }
 
 #[test]
@@ -215,19 +215,38 @@ fn hostile_documents_are_refused() {
     let entity = document(&object("a", &xhtml("&e;")), "", "");
     let value = document(&object("a", &string("raw", "&e;")), "", "");
     let wide = document(&object("a", &string("raw", "x").repeat(1_001)), "", "");
+    let reference = |text: &str| format!("<ENUM-VALUE-REF>{text}</ENUM-VALUE-REF>");
+    let list = |entries: &str| format!("<ATTRIBUTE-VALUE-ENUMERATION>{entries}");
+    let entries = document(&object("a", &list(&reference("e1").repeat(1_001))), "", "");
+    let long = "x".repeat(4_001);
+    let long_reference = document(&object("a", &list(&reference(&long))), "", "");
+    let long_id = document(&object(&long, ""), "", "");
+    let name =
+        format!("{START}<SPEC-TYPES><SPEC-OBJECT-TYPE IDENTIFIER=\"t\" LONG-NAME=\"{long}\"/>");
+    let copies = list(&reference("n").repeat(1_000)) + "</ATTRIBUTE-VALUE-ENUMERATION>";
+    let copies = format!(
+        "{START}<ENUM-VALUE IDENTIFIER=\"n\" LONG-NAME=\"{}\"/>{}",
+        &long[1..],
+        object("a", &copies.repeat(27))
+    );
     let unclosed = document(&object("a", &xhtml("<b>")), "", "");
     for (text, problem) in [
-        ("", "byte 0: it ends too early"),
+        ("", "byte 0: unexpected end of file"),
         ("<html/>", "its root is \"html\", not REQ-IF"),
-        (START, "it ends too early"),
+        (START, "unexpected end of file"),
         (&twice, "the identifier \"a\" is used twice"),
         (&deep, "nested deeper than 200"),
         (&doctype, "a DOCTYPE is not allowed"),
         (&entity, "the entity \"e\" is not allowed"),
         (&value, "unrecognized entity"),
         (&wide, "a has more than 1000 values"),
+        (&entries, "a value has more than 1000 entries"),
+        (&long_reference, "ENUM-VALUE-REF has more than 4000 bytes"),
+        (&long_id, "an IDENTIFIER has more than 4000 bytes"),
+        (&name, "a LONG-NAME has more than 4000 bytes"),
+        (&copies, "its values repeat too many names"),
         (&unclosed, "byte "),
-        ("<?xml version=\"1.0\" encoding=\"ISO-8859-1\"?><REQ-IF/>", "it is \"ISO-8859-1\""),
+        ("<?xml version=\"1.0\" encoding=\"ISO-8859-1\"?><REQ-IF/>", "encoded as \"ISO-8859-1\""),
         ("<REQ-IF><SPEC-OBJECT/></REQ-IF>", "SPEC-OBJECT has no IDENTIFIER"),
         ("<REQ-IF a=\"\"", "byte "),
     ] {
@@ -246,6 +265,14 @@ fn hostile_documents_are_refused() {
     assert_eq!(outline(&read(&ReqIf, &[("a.reqif", &whole)])), ["epic s", "user_story a"]);
     let marked = read(&ReqIf, &[("a.reqif", &format!("\u{feff}{whole}"))]);
     assert_eq!(marked.items.len(), 2);
+    // A value without a definition has not that of the value before.
+    let undefined = string("raw", "x") + "<ATTRIBUTE-VALUE-STRING THE-VALUE=\"y\"/>";
+    let undefined = document(&object("a", &undefined), "", "");
+    let undefined = read(&ReqIf, &[("a.reqif", &undefined)]);
+    let values = json!({ "Raw Value": "x", "object_type": "Thing" });
+    assert_eq!(json!(undefined.items[1].values), values);
+    let note = "a.reqif: values without a definition that are not taken: 1";
+    assert_eq!(undefined.notes[1], note);
     for end in 0..whole.len() {
         assert!(read_bytes("a.reqif", whole.as_bytes()[..end].to_vec()).is_err(), "{end}");
     }

@@ -156,18 +156,25 @@ fn exported_records_are_imported_unchanged() {
 #[test]
 fn hostile_documents_are_refused_with_their_line() {
     let head = "[DOCUMENT]\nTITLE: A\n\n";
+    let name = "x".repeat(4_001);
     for (text, problem) in [
         ("TITLE: A\n", "a.sdoc:1: it is not in a block"),
         ("[REQUIREMENT]\nTITLE: A\n", "a.sdoc:1: [DOCUMENT] must be the first block"),
         (&format!("{head}[DOCUMENT]\n"), "a.sdoc:4: [DOCUMENT] must be the first block"),
         (&format!("{head}[[SECTION]]\nTITLE: B\n"), "a.sdoc:4: [[/SECTION]] is missing"),
-        (&format!("{head}[[/SECTION]]\n"), "a.sdoc:4: [[/SECTION]] closes another"),
-        (&format!("{head}[[SECTION]]\n[[/TEST]]\n"), "a.sdoc:5: [[/TEST]] closes another"),
-        (&format!("{head}[TEXT]\nSTATEMENT: >>>\nx\n"), "a.sdoc:5: its end <<< is missing"),
-        (&format!("{head}[FREETEXT]\nx\n"), "a.sdoc:4: its end [/FREETEXT] is missing"),
+        (&format!("{head}[[/SECTION]]\n"), "a.sdoc:4: unexpected [[/SECTION]]"),
+        (&format!("{head}[[SECTION]]\n[[/TEST]]\n"), "a.sdoc:5: unexpected [[/TEST]]"),
+        (
+            &format!("{head}[TEXT]\nSTATEMENT: >>>\nx\n"),
+            "a.sdoc:5: unterminated value; add a line `<<<`",
+        ),
+        (&format!("{head}[FREETEXT]\nx\n"), "a.sdoc:4: unterminated value"),
         (&format!("{head}[TEXT]\nfree text\n"), "a.sdoc:5: it is not a field"),
         (&format!("{head}[TEXT]\n  VALUE: x\n"), "a.sdoc:5: it is not a field"),
         (&format!("{head}[TEST]\nUID: A\n\n[TEST]\nUID: A\n"), "a.sdoc:7: the UID A is duplicated"),
+        (&format!("{head}[[SECTION]]\nTITLE: {name}\n"), "a.sdoc:4: the title has more than 4000"),
+        (&format!("{head}[TEST]\nUID: {name}\n"), "a.sdoc:4: the UID has more than 4000 bytes"),
+        (&format!("{head}{}", "[A]\n".repeat(100_000)), "a.sdoc:100003: it has more than 100000"),
     ] {
         let error = try_read(&StrictDoc, &[("a.sdoc", text)]).unwrap_err();
         assert!(error.starts_with(problem), "{error}");
