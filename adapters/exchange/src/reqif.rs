@@ -18,6 +18,7 @@ use zip::ZipArchive;
 use self::items::add_items;
 use self::write::write_document;
 use self::xml::read_document;
+use crate::names::check_length;
 
 pub(crate) struct ReqIf;
 
@@ -35,15 +36,7 @@ impl ExchangeFormat for ReqIf {
         files: Vec<SourceFile>,
         mapping: &mut ImportMapping,
     ) -> Result<ImportedItems, String> {
-        let mut imported = ImportedItems::default();
-        for SourceFile { path, content } in files {
-            if is_archive(&path) {
-                read_archive(&path, content, MAX_SOURCE_BYTES, mapping, &mut imported)?;
-            } else if is_document(&path) {
-                read_file(&path, content, mapping, &mut imported)?;
-            }
-        }
-        Ok(imported)
+        read_files(files, MAX_SOURCE_BYTES, mapping)
     }
 
     fn write(&self, records: Vec<ListedItem>) -> Option<ExportedFiles> {
@@ -59,6 +52,23 @@ fn is_archive(path: &str) -> bool {
     path.to_ascii_lowercase().ends_with(".reqifz")
 }
 
+/// Reads the files of a source, whose archives may unpack to at most `max_bytes` together.
+pub(crate) fn read_files(
+    files: Vec<SourceFile>,
+    max_bytes: u64,
+    mapping: &mut ImportMapping,
+) -> Result<ImportedItems, String> {
+    let (mut imported, mut left) = (ImportedItems::default(), max_bytes);
+    for SourceFile { path, content } in files {
+        if is_archive(&path) {
+            read_archive(&path, content, &mut left, mapping, &mut imported)?;
+        } else if is_document(&path) {
+            read_file(&path, content, mapping, &mut imported)?;
+        }
+    }
+    Ok(imported)
+}
+
 fn read_file(
     path: &str,
     content: impl BufRead,
@@ -69,11 +79,11 @@ fn read_file(
     add_items(path, document, mapping, imported).map_err(|problem| format!("{path}: {problem}"))
 }
 
-/// Reads the documents in an archive, which may unpack to at most `max_bytes`.
-pub(crate) fn read_archive(
+/// Reads the documents in an archive, which may unpack to at most `left` bytes. Reduces `left`.
+fn read_archive(
     path: &str,
     content: impl Read,
-    max_bytes: u64,
+    left: &mut u64,
     mapping: &mut ImportMapping,
     imported: &mut ImportedItems,
 ) -> Result<(), String> {
@@ -81,7 +91,7 @@ pub(crate) fn read_archive(
     let mut bytes = Vec::new();
     content.take(MAX_SOURCE_BYTES).read_to_end(&mut bytes).map_err(|error| problem(&error))?;
     let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| problem(&error))?;
-    let (mut left, mut others) = (max_bytes, 0);
+    let mut others = 0;
     for index in 0..archive.len() {
         let entry = archive.by_index(index).map_err(|error| problem(&error))?;
         let name = entry.name().map_err(|error| problem(&error))?;
@@ -91,13 +101,13 @@ pub(crate) fn read_archive(
         }
         // The path is a name only; nothing is written to it.
         let entry_path = format!("{path}/{name}");
-        let mut limited = entry.take(left + 1);
+        check_length("the path of a file", &entry_path).map_err(|error| problem(&error))?;
+        let mut limited = entry.take(*left + 1);
         let read = read_file(&entry_path, BufReader::new(&mut limited), mapping, imported);
         let Some(rest) = limited.limit().checked_sub(1) else {
-            let message = format!("it unpacks to more than {} MiB; split it", max_bytes >> 20);
-            return Err(problem(&message));
+            return Err(problem(&"the archives unpack to more than 100 MiB; split them"));
         };
-        left = rest;
+        *left = rest;
         read?;
     }
     if others > 0 {

@@ -11,7 +11,7 @@ use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
 use super::{item, outline, read, recognized, try_read};
-use crate::reqif::{ReqIf, read_archive};
+use crate::reqif::{ReqIf, read_files};
 
 const START: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<REQ-IF xmlns=\"r\" \
     xmlns:x=\"h\"><THE-HEADER/><CORE-CONTENT><REQ-IF-CONTENT>";
@@ -199,12 +199,21 @@ fn archive_is_read_without_its_other_files() {
     let mut bomb = format!("{START}<A>").into_bytes();
     bomb.resize(600 << 10, b' ');
     let bomb = archive(&[("a.reqif", text.as_bytes()), ("b.reqif", &bomb), ("c.reqif", &bomb)]);
-    let read = |max_bytes| {
-        let (mut mapping, mut imported) = (ImportMapping::default(), ImportedItems::default());
-        read_archive("z.reqifz", &*bomb, max_bytes, &mut mapping, &mut imported).unwrap_err()
+    let read = |archives: &[&Vec<u8>], max_bytes| {
+        let files = archives.iter().zip(["y.reqifz", "z.reqifz"]).map(|(bytes, path)| SourceFile {
+            path: path.to_owned(),
+            content: Box::new(Cursor::new((*bytes).clone())),
+        });
+        read_files(files.collect(), max_bytes, &mut ImportMapping::default())
     };
-    assert_eq!(read(1 << 19), "z.reqifz: it unpacks to more than 0 MiB; split it");
-    assert!(read(2 << 20).ends_with("unexpected end of file"));
+    let error = read(&[&bomb], 1 << 19).unwrap_err();
+    assert_eq!(error, "y.reqifz: the archives unpack to more than 100 MiB; split them");
+    assert!(read(&[&bomb], 2 << 20).unwrap_err().ends_with("unexpected end of file"));
+    let [one, two] = ["a.reqif", "b.reqif"].map(|name| archive(&[(name, text.as_bytes())]));
+    let size = text.len() as u64;
+    assert_eq!(read(&[&one, &two], 2 * size).unwrap().items.len(), 4);
+    let error = read(&[&one, &two], 2 * size - 1).unwrap_err();
+    assert!(error.starts_with("z.reqifz: the archives unpack to more than"), "{error}");
 }
 
 #[test]
