@@ -62,8 +62,10 @@ impl ExchangeFormat for Doorstop {
         for document in documents.into_values() {
             document.add_to(&mut imported)?;
         }
-        let note = "fingerprints of links are not imported";
-        imported.notes.push(format!("{note}; files that are not items of a document: {count}"));
+        imported.notes.push("fingerprints of links are not imported".to_owned());
+        if count > 0 {
+            imported.notes.push(format!("files that are not items of a document: {count}"));
+        }
         Ok(imported)
     }
 }
@@ -211,11 +213,14 @@ impl DoorstopItem {
         // Each is an ID, `ID:FINGERPRINT` or a map of both.
         let uid = |link: &Value| {
             let key = link.as_object().and_then(|pairs| pairs.keys().next());
-            let text = key.map(String::as_str).or_else(|| link.as_str())?;
-            Some(text.rsplit_once(':').map_or(text, |(uid, _)| uid).trim().to_owned())
+            let text = key.cloned().unwrap_or_else(|| text_of(link));
+            text.rsplit_once(':').map_or(&*text, |(uid, _)| uid).trim().to_owned()
         };
-        let links = self.fields.get("links").and_then(Value::as_array).into_iter().flatten();
-        let links: Vec<String> = links.filter_map(uid).collect();
+        let links = match self.fields.get("links") {
+            Some(Value::Array(links)) => links.as_slice(),
+            link => link.map(std::slice::from_ref).unwrap_or_default(),
+        };
+        let links: Vec<String> = links.iter().map(uid).filter(|uid| !uid.is_empty()).collect();
         if !links.is_empty() {
             item.links.insert("derives_from".to_owned(), links);
         }

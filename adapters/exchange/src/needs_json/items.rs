@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::link_values::is_known_relation;
 use reqlore_domain::ports::exchange::{ImportedItem, ImportedItems};
+use reqlore_domain::records::answers::csv::join_list;
 use serde_json::{Map, Value, json};
 
+use crate::keyed_files::{move_long_values, text_of as value_text};
 use crate::needs_json::file::{
     CREATOR, KEY_PREFIX, Need, NeedList, NeedsVersion, PLAIN_LINKS, TYPES,
 };
@@ -97,18 +99,20 @@ impl<'a> NeedsReader<'a> {
         imported: &mut ImportedItems,
     ) -> Result<ImportedItem, String> {
         let kind = self.kinds.get(&id).cloned().unwrap_or_default();
-        let parent = self.parent_of(&kind, &need, imported)?;
         let mut item = ImportedItem {
             source: format!("{}#{id}", self.path),
+            kind,
             title: text_of(&need, "title").to_owned(),
-            parent,
             ..ImportedItem::default()
         };
+        self.set_parent(&mut item, &need, imported)?;
         for name in ["content", "description"] {
-            if item.text.is_empty() {
-                text_of(&need, name).clone_into(&mut item.text);
+            match need.remove(name) {
+                None | Some(Value::Null) => {}
+                Some(Value::String(text)) if item.text.is_empty() => item.text = text,
+                Some(Value::String(text)) if text.is_empty() || text == item.text => {}
+                Some(other) => _ = item.values.insert(name.to_owned(), other),
             }
-            need.remove(name);
         }
         if item.title.is_empty() {
             item.title.clone_from(&id);
@@ -124,7 +128,7 @@ impl<'a> NeedsReader<'a> {
                     item.values.insert("type".to_owned(), value);
                 }
                 (name, Value::Array(targets)) if self.links.contains(name) => {
-                    let targets = targets.iter().filter_map(Value::as_str).map(str::to_owned);
+                    let targets = targets.iter().map(value_text).filter(|it| !it.is_empty());
                     item.links.entry(relation_of(name)).or_default().extend(targets);
                 }
                 (name, value) => {
@@ -137,49 +141,59 @@ impl<'a> NeedsReader<'a> {
             }
         }
         item.links.retain(|_, targets| !targets.is_empty());
-        item.kind = kind;
         item.id = Some(id);
+        if !self.is_own {
+            move_long_values(&mut item);
+        }
         Ok(item)
     }
 
-    /// The source of the parent of a need: a need around it, or else the section or document.
-    fn parent_of(
+    /// Sets the parent: a need around it, or else the section or document. Other needs around it
+    /// and deeper sections become values.
+    fn set_parent(
         &mut self,
-        kind: &str,
+        item: &mut ImportedItem,
         need: &Need,
         imported: &mut ImportedItems,
-    ) -> Result<Option<String>, String> {
-        let Some(parent_kind) = ItemKind::from_name(kind).and_then(ItemKind::parent) else {
-            return Ok(None);
-        };
-        let parents = need.get("parent_needs").and_then(Value::as_array);
-        let mut named = parents.into_iter().flatten().filter_map(Value::as_str);
+    ) -> Result<(), String> {
+        let mut needs = texts_of(need, "parent_needs");
+        let parent_kind = ItemKind::from_name(&item.kind).and_then(ItemKind::parent);
         if self.is_own {
-            return Ok(named.next().map(str::to_owned));
+            item.parent =
+                needs.first().filter(|_| parent_kind.is_some()).map(|id| (*id).to_owned());
+            return Ok(());
         }
-        let mut named = named.chain([text_of(need, "parent_need")]);
-        let is_parent =
-            |id: &&str| self.kinds.get(*id).is_some_and(|one| one == parent_kind.name());
-        if let Some(id) = named.find(is_parent) {
-            return Ok(Some(format!("{}#{id}", self.path)));
+        let one = text_of(need, "parent_need");
+        needs.extend(Some(one).filter(|one| !one.is_empty() && !needs.contains(one)));
+        let is_parent = |id: &&str| {
+            parent_kind.is_some_and(|kind| self.kinds.get(*id).is_some_and(|it| it == kind.name()))
+        };
+        if let Some(index) = needs.iter().position(is_parent) {
+            item.parent = Some(format!("{}#{}", self.path, needs.remove(index)));
+        }
+        if need.contains_key("parent_need") || need.contains_key("parent_needs") {
+            item.values.insert("parent_need".to_owned(), json!(join_list(&needs)));
         }
         let document = text_of(need, "docname");
-        if document.is_empty() {
-            return Ok(None);
-        }
-        let sections = need.get("sections").and_then(Value::as_array);
-        let mut sections = sections.into_iter().flatten().filter_map(Value::as_str).rev();
-        let title = sections.next().unwrap_or(document);
-        let epic = format!("{}#document {document}", self.path);
-        self.make("epic", &epic, None, title, imported)?;
-        match sections.next() {
-            Some(section) if parent_kind == ItemKind::UserStory => {
-                let story = format!("{epic}/{section}");
-                self.make("user_story", &story, Some(epic), section, imported)?;
-                Ok(Some(story))
+        let mut sections = texts_of(need, "sections");
+        if let (None, Some(parent_kind), false) = (&item.parent, parent_kind, document.is_empty()) {
+            let epic = format!("{}#document {document}", self.path);
+            self.make("epic", &epic, None, sections.pop().unwrap_or(document), imported)?;
+            let section = if parent_kind == ItemKind::UserStory { sections.pop() } else { None };
+            item.parent = Some(match section {
+                Some(section) => {
+                    let story = format!("{epic}/{section}");
+                    self.make("user_story", &story, Some(epic), section, imported)?;
+                    story
+                }
+                None => epic,
+            });
+            sections.reverse();
+            if need.contains_key("sections") {
+                item.values.insert("section".to_owned(), json!(sections.join(" / ")));
             }
-            _ => Ok(Some(epic)),
         }
+        Ok(())
     }
 
     /// Makes the item of a document or section once.
@@ -206,6 +220,11 @@ impl<'a> NeedsReader<'a> {
 
 fn text_of<'n>(need: &'n Need, name: &str) -> &'n str {
     need.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn texts_of<'n>(need: &'n Need, name: &str) -> Vec<&'n str> {
+    let texts = need.get(name).and_then(Value::as_array).into_iter().flatten();
+    texts.filter_map(Value::as_str).collect()
 }
 
 /// The relation of a field with links.

@@ -73,7 +73,8 @@ fn documents_are_epics_headings_stories_and_items_requirements() {
     assert_eq!(imported.items, expected);
     let notes = [
         "REQ003: its text is in reqs#REQ001, without owner",
-        "fingerprints of links are not imported; files that are not items of a document: 1",
+        "fingerprints of links are not imported",
+        "files that are not items of a document: 1",
     ];
     assert_eq!(imported.notes, notes);
 }
@@ -136,6 +137,12 @@ fn hostile_documents_are_refused_with_their_line() {
     let text = format!("text: |\n  a\n\n  b\nnote: {long}\n");
     let item = &read(&Doorstop, &[config, ("A1.yml", &text)]).items[1];
     assert_eq!(item.text, format!("a\n\nb\n\n## note\n\n{long}"));
+    for links in ["B1", "[B1, null]", "{B1: c}", "B1:c"] {
+        let text = format!("text: a\nlinks: {links}\n");
+        let imported = read(&Doorstop, &[config, ("A1.yml", &text)]);
+        assert_eq!(imported.items[1].links["derives_from"], ["B1"], "{links}");
+        assert_eq!(imported.notes, ["fingerprints of links are not imported"]);
+    }
     let others = read(&Doorstop, &[config, ("B1.md", "# A"), ("A.yml", ""), ("Ab.yml", "")]);
     assert_eq!(outline(&others), ["epic "]);
 }

@@ -49,10 +49,14 @@ fn documents_are_epics_and_needs_requirements() {
     .map(|one| item(path, one))
     .into();
     for (index, values) in [
-        (2, json!({ "status": "open", "tags": ["a", "b"], "effort": 3, "asil": "B", "url": "" })),
-        (3, json!({ "need_type": "spec", "status": "" })),
-        (5, json!({ "need_type": "test" })),
-        (6, json!({ "need_type": "story" })),
+        (
+            2,
+            json!({ "status": "open", "tags": ["a", "b"], "effort": 3, "asil": "B", "url": "",
+            "section": "Password" }),
+        ),
+        (3, json!({ "need_type": "spec", "status": "", "parent_need": "" })),
+        (5, json!({ "need_type": "test", "section": "" })),
+        (6, json!({ "need_type": "story", "section": "" })),
     ] {
         expected[index].values = serde_json::from_value(values).unwrap();
     }
@@ -120,6 +124,24 @@ fn written_needs_are_the_same_items() {
     });
     expected[2].values = serde_json::from_value(values).unwrap();
     assert_eq!(imported.items, expected);
+}
+
+#[test]
+fn values_without_a_field_are_kept() {
+    let long = "x".repeat(2_001);
+    let text = file(&json!({
+        "A": { "type": "req", "content": "A", "description": "B", "docname": "d", "note": long,
+               "sections": ["4", "3", "2", "1"], "links": ["X", 5, null, { "id": 1 }] },
+        "B": { "type": "spec", "content": 7, "parent_needs": ["A"], "parent_need": "A" },
+        "C": { "type": "req", "content": "C", "description": "C" },
+    }));
+    let items = read(&NeedsJson, &[("a.json", &text)]).items;
+    assert_eq!(items[2].text, format!("A\n\n## note\n\n{long}"));
+    assert_eq!(json!(items[2].values), json!({ "description": "B", "section": "3 / 4" }));
+    assert_eq!(items[2].links["relates_to"], ["X", "5", r#"{"id":1}"#]);
+    let values = json!({ "content": 7, "need_type": "spec", "parent_need": "A" });
+    assert_eq!(json!(items[3].values), values);
+    assert!(items[4].values.is_empty());
 }
 
 #[test]
