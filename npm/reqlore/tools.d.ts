@@ -917,7 +917,7 @@ export type GetUserStoryRequirementsResult = {
  */
 export type ImportItemsArguments = {
   /**
-   * Its file, such as specs/login/spec.md; the same path updates.
+   * Of the source, such as specs/login/spec.md. The same path updates.
    */
   path: string;
   /**
@@ -929,11 +929,11 @@ export type ImportItemsArguments = {
    */
   format?: string;
   /**
-   * Epic of items without one.
+   * Epic for items that have none.
    */
   into?: string;
   /**
-   * Replaces items that were edited here too.
+   * Also overwrites items edited on both sides.
    */
   update?: boolean;
   /**

@@ -54,7 +54,8 @@ fn pasted_items_have_their_links_in_the_same_commit() {
 fn pasted_content_that_does_not_fit_changes_nothing() {
     let project = project();
     let mut server = Server::start(project.path());
-    let many: String = (0..1_001).map(|number| format!("{number},{number}\n")).collect();
+    let rows: Vec<String> = (0..1_001).map(|number| format!("{number},{number}")).collect();
+    let many = rows.join("\n");
     for (path, content, format, expected) in [
         ("a.csv", "x".repeat((1 << 20) + 1), "csv", "content: larger than 1 MiB; split it"),
         (
