@@ -9,6 +9,7 @@ use reqlore_domain::records::answers::csv::split_list;
 use serde_json::{Value, json};
 
 use crate::columns::guess_field;
+use crate::keyed_files::move_long_values;
 use crate::names::split_title;
 use crate::reqif::write::{EXACT_TEXT, KIND_TYPE, LINKS, OTHER_TYPE, PARENT};
 use crate::reqif::xhtml_render::shown_text;
@@ -43,7 +44,7 @@ pub(crate) fn add_items(
             *document.skipped.entry("relations without a source").or_default() += 1;
         }
     }
-    let mut builder = ItemBuilder { path, mapping, links, names: HashMap::new(), imported };
+    let mut builder = ItemBuilder { path, mapping, links, imported };
     let specifications = std::mem::take(&mut document.specifications);
     let roots: Vec<Option<String>> = specifications
         .iter()
@@ -122,8 +123,6 @@ struct ItemBuilder<'a> {
     mapping: &'a mut ImportMapping,
     /// The relations and targets of each object.
     links: HashMap<String, Vec<(String, String)>>,
-    /// The fields of attributes.
-    names: HashMap<String, String>,
     imported: &'a mut ImportedItems,
 }
 
@@ -156,7 +155,7 @@ impl ItemBuilder<'_> {
                 EXACT_TEXT if is_own => exact_text = Some(value),
                 PARENT if is_own => item.parent = Some(value),
                 own if is_own && !own.starts_with("ReqIF.") && !own.starts_with(LINKS) => {
-                    add_extra(&mut item.values, own, &value);
+                    add_value(&mut item.values, own, &value);
                 }
                 _ => {
                     let field = if is_own { own_field(&name) } else { self.field_of(&name) };
@@ -195,12 +194,15 @@ impl ItemBuilder<'_> {
                 item.title = item.id.clone().unwrap_or(object.id);
             }
         }
+        if !is_own {
+            move_long_values(&mut item);
+        }
         self.imported.push(item)
     }
 
     /// The field of an attribute, which the mapping gets if it lacks it.
     fn field_of(&mut self, name: &str) -> String {
-        if let Some(field) = self.names.get(name) {
+        if let Some(field) = self.mapping.columns.get(name) {
             return field.clone();
         }
         let known = ATTRIBUTES.iter().find(|(_, names)| names.contains(&name));
@@ -211,9 +213,8 @@ impl ItemBuilder<'_> {
         // The hierarchy decides on kinds and parents.
         let is_place = matches!(&*guessed, "kind" | "parent" | "epic" | "story");
         let guessed = if is_place { name.to_owned() } else { guessed };
-        let field = self.mapping.columns.entry(name.to_owned()).or_insert(guessed).clone();
-        self.names.insert(name.to_owned(), field.clone());
-        field
+        self.mapping.columns.insert(name.to_owned(), guessed.clone());
+        guessed
     }
 }
 
@@ -231,7 +232,8 @@ fn set_value(item: &mut ImportedItem, field: &str, name: &str, value: String) {
     }
     match field {
         "" => {}
-        _ if value.trim().is_empty() => {}
+        "title" | "text" | "id" if value.trim().is_empty() => {}
+        relation if value.trim().is_empty() && is_known_relation(relation) => {}
         "title" if item.title.is_empty() => {
             if value.chars().count() <= MAX_TITLE_CHARS {
                 item.title = value;
@@ -251,22 +253,43 @@ fn set_value(item: &mut ImportedItem, field: &str, name: &str, value: String) {
             }
         }
         "title" | "text" | "id" => add_extra(&mut item.values, name, &value),
-        "tag" | "tags" => add_extra(&mut item.values, "tags", &value),
+        "tag" | "tags" => add_value(&mut item.values, "tags", value.trim()),
         relation if is_known_relation(relation) => {
             item.links.entry(relation.to_owned()).or_default().extend(split_list(&value));
         }
-        field => add_extra(&mut item.values, field, &value),
+        field if value.trim().is_empty() => add_value(&mut item.values, field, ""),
+        field => add_value(&mut item.values, field, &value),
     }
 }
 
-/// Adds a value. A name that is used gets a number.
+/// Adds a value of the source. An empty one removes that of an earlier import.
+fn add_value(values: &mut BTreeMap<String, Value>, name: &str, value: &str) {
+    if value.is_empty() {
+        values.entry(name.to_owned()).or_insert_with(|| json!(""));
+    } else {
+        add_extra(values, name, value);
+    }
+}
+
+/// Adds a value that is not empty. A name that is used gets a number.
 fn add_extra(values: &mut BTreeMap<String, Value>, name: &str, value: &str) {
     if value.is_empty() {
         return;
     }
-    let mut names =
-        std::iter::once(name.to_owned()).chain((2..).map(|number| format!("{name} {number}")));
-    if let Some(name) = names.find(|name| !values.contains_key(name)) {
-        values.insert(name, json!(value));
+    let numbered = |number| if number == 1 { name.to_owned() } else { format!("{name} {number}") };
+    let is_free = |number| values.get(&numbered(number)).is_none_or(|value| value == "");
+    // A search in halves, because an object may have many values of the same name.
+    let (mut used, mut free) = (0, 1_usize);
+    while !is_free(free) {
+        (used, free) = (free, free * 2);
     }
+    while free - used > 1 {
+        let middle = usize::midpoint(used, free);
+        if is_free(middle) {
+            free = middle;
+        } else {
+            used = middle;
+        }
+    }
+    values.insert(numbered(free), json!(value));
 }

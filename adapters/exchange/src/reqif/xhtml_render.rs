@@ -8,17 +8,28 @@ use quick_xml::events::Event as XmlEvent;
 
 use crate::reqif::xhtml::{MarkdownWriter, entity_text};
 
-/// Renders Markdown as one `xhtml:div`. HTML in it is shown as text.
+/// Readers have a limit; the document around a text has elements, too.
+const MAX_DEPTH: usize = 100;
+
+/// Renders Markdown as one `xhtml:div`. HTML in it is shown as text, and so is all of a text that
+/// is nested too deep.
 pub(crate) fn render_xhtml(markdown: &str) -> String {
     let mut xml = "<xhtml:div>".to_owned();
-    let mut is_head = false;
+    let (mut is_head, mut depth) = (false, 0);
     for event in Parser::new_ext(markdown, Options::ENABLE_TABLES) {
         match event {
+            Event::Start(_) if depth == MAX_DEPTH => {
+                let mut xml = "<xhtml:div><xhtml:pre>".to_owned();
+                push_escaped(&mut xml, markdown, false);
+                return xml + "</xhtml:pre></xhtml:div>";
+            }
             Event::Start(tag) => {
+                depth += 1;
                 is_head |= matches!(tag, Tag::TableHead);
                 start_element(&mut xml, &tag, is_head);
             }
             Event::End(tag) => {
+                depth -= 1;
                 if let Some(name) = element_of(tag, is_head) {
                     // Tools that remove elements keep lines apart.
                     let end =

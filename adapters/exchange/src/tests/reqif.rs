@@ -274,14 +274,6 @@ fn hostile_documents_are_refused() {
     assert_eq!(outline(&read(&ReqIf, &[("a.reqif", &whole)])), ["epic s", "user_story a"]);
     let marked = read(&ReqIf, &[("a.reqif", &format!("\u{feff}{whole}"))]);
     assert_eq!(marked.items.len(), 2);
-    // A value without a definition has not that of the value before.
-    let undefined = string("raw", "x") + "<ATTRIBUTE-VALUE-STRING THE-VALUE=\"y\"/>";
-    let undefined = document(&object("a", &undefined), "", "");
-    let undefined = read(&ReqIf, &[("a.reqif", &undefined)]);
-    let values = json!({ "Raw Value": "x", "object_type": "Thing" });
-    assert_eq!(json!(undefined.items[1].values), values);
-    let note = "a.reqif: values without a definition that are not taken: 1";
-    assert_eq!(undefined.notes[1], note);
     for end in 0..whole.len() {
         assert!(read_bytes("a.reqif", whole.as_bytes()[..end].to_vec()).is_err(), "{end}");
     }
@@ -360,6 +352,63 @@ fn written_records_are_the_same_items() {
     let edited = written.replace("<xhtml:em>b</xhtml:em>", "new");
     let edited = read(&ReqIf, &[(path, &edited)]).items.swap_remove(1).text;
     assert!(edited.contains("- new &"), "{edited}");
+}
+
+#[test]
+fn repeated_and_undefined_values_are_named() {
+    let undefined = string("raw", "x") + "<ATTRIBUTE-VALUE-STRING THE-VALUE=\"y\"/>";
+    let undefined = document(&object("a", &undefined), "", "");
+    let undefined = read(&ReqIf, &[("a.reqif", &undefined)]);
+    let values = json!({ "Raw Value": "x", "object_type": "Thing" });
+    assert_eq!(json!(undefined.items[1].values), values);
+    let note = "a.reqif: values without a definition that are not taken: 1";
+    assert_eq!(undefined.notes[1], note);
+    let values: String = (0..4).map(|number| string("raw", &number.to_string())).collect();
+    let numbered = document(&object("a", &(string("raw", "") + &values)), "", "");
+    let numbered = read(&ReqIf, &[("a.reqif", &numbered)]).items.swap_remove(1).values;
+    let values = json!({ "Raw Value": "0", "Raw Value 2": "1", "Raw Value 3": "2",
+        "Raw Value 4": "3", "object_type": "Thing" });
+    assert_eq!(json!(numbered), values);
+}
+
+#[test]
+fn cleared_and_long_values_are_imported() {
+    let cleared = [string("chapter", "A"), xhtml(""), string("id", ""), string("raw", " ")];
+    let long = "x".repeat(2_001);
+    let list = "<ATTRIBUTE-VALUE-ENUMERATION><VALUES/><DEFINITION>\
+        <ATTRIBUTE-DEFINITION-ENUMERATION-REF>status</ATTRIBUTE-DEFINITION-ENUMERATION-REF>\
+        </DEFINITION></ATTRIBUTE-VALUE-ENUMERATION>";
+    let objects = object("a", &(cleared.concat() + list)) + &object("b", &string("raw", &long));
+    let items = read(&ReqIf, &[("a.reqif", &document(&objects, "", ""))]).items;
+    let values = json!({ "Raw Value": "", "status": "", "object_type": "Thing" });
+    assert_eq!((&*items[1].title, &*items[1].text, &items[1].id), ("A", "", &None));
+    assert_eq!(json!(items[1].values), values);
+    assert_eq!(items[2].text, format!("## Raw Value\n\n{long}"));
+    assert_eq!(json!(items[2].values), json!({ "object_type": "Thing" }));
+    // A value of an exported item that another tool cleared.
+    let mut record = ListedItem { kind: "requirement".to_owned(), ..ListedItem::default() };
+    record.reference_id = "REQ-001".to_owned();
+    record.status = Some("Active".to_owned());
+    record.extra.insert("note".to_owned(), json!("here"));
+    let written = ReqIf.write(vec![record]).unwrap().swap_remove(0).1;
+    let edited = written.replace("\"Active\"", "\"\"").replace("\"here\"", "\"\"");
+    let items = read(&ReqIf, &[("a.reqif", &edited)]).items;
+    assert_eq!(json!(items[0].values), json!({ "status": "", "note": "" }));
+}
+
+#[test]
+fn deeply_nested_texts_are_written_as_one() {
+    let inner = "*".repeat(300);
+    for text in [">".repeat(191) + " a", "> ".repeat(1_000) + "<b>", format!("{inner}a{inner}")] {
+        let record = ListedItem {
+            reference_id: "REQ-001".to_owned(),
+            kind: "requirement".to_owned(),
+            description: Some(text.clone()),
+            ..ListedItem::default()
+        };
+        let (path, written) = ReqIf.write(vec![record]).unwrap().swap_remove(0);
+        assert_eq!(read(&ReqIf, &[(&path, &written)]).items[0].text, text);
+    }
 }
 
 #[test]
