@@ -44,18 +44,19 @@ pub(crate) fn write_documents(records: &[ListedItem]) -> ExportedFiles {
             parents.insert(&record.reference_id, links);
         }
     }
+    let components = find_components(&parents);
     let mut files = ExportedFiles::new();
     for epic in records.iter().filter(|record| record.kind == "epic") {
         let mut nodes = Vec::new();
         for story in children.get(&*epic.reference_id).into_iter().flatten() {
-            nodes.push(Node::new(story, "SECTION", &parents));
+            nodes.push(Node::new(story, "SECTION", &components));
             for record in children.get(&*story.reference_id).into_iter().flatten() {
                 let is_requirement = record.kind == "requirement";
                 let tag = if is_requirement { "REQUIREMENT" } else { "ACCEPTANCE_CRITERIA" };
-                nodes.push(Node::new(record, tag, &parents));
+                nodes.push(Node::new(record, tag, &components));
             }
         }
-        let text = write_document(&Node::new(epic, "DOCUMENT", &parents), &nodes);
+        let text = write_document(&Node::new(epic, "DOCUMENT", &components), &nodes);
         files.push((format!("docs/{}.sdoc", epic.reference_id), text));
     }
     files
@@ -65,7 +66,7 @@ impl<'r> Node<'r> {
     fn new(
         record: &'r ListedItem,
         tag: &'static str,
-        parents: &HashMap<&'r str, &'r [String]>,
+        components: &HashMap<&'r str, usize>,
     ) -> Self {
         let own = &*record.reference_id;
         let priority = record.priority.map(|priority| priority.to_string());
@@ -90,7 +91,9 @@ impl<'r> Node<'r> {
             let mut others: Vec<&str> = targets.iter().map(String::as_str).collect();
             if tag == "REQUIREMENT" && relation == DERIVES_FROM {
                 // StrictDoc refuses cycles of parents.
-                let is_native = |to: &&str| parents.contains_key(to) && !reaches(to, own, parents);
+                let component = components.get(own);
+                let is_native =
+                    |to: &&str| components.get(to).is_some_and(|one| Some(one) != component);
                 (native, others) = others.into_iter().partition(is_native);
             }
             fields.insert(relation.to_uppercase(), join_list(&others));
@@ -115,18 +118,37 @@ impl<'r> Node<'r> {
     }
 }
 
-/// True if a requirement derives from another one, also through others.
-fn reaches<'r>(from: &'r str, to: &str, parents: &HashMap<&'r str, &'r [String]>) -> bool {
-    let (mut pending, mut seen) = (vec![from], HashSet::new());
-    while let Some(one) = pending.pop() {
-        if one == to {
-            return true;
-        }
-        if seen.insert(one) {
-            pending.extend(parents.get(one).copied().unwrap_or_default().iter().map(|id| &**id));
+/// The component of each requirement: those in a cycle of parents share one. (Kosaraju's algorithm,
+/// without recursion.)
+fn find_components<'r>(parents: &HashMap<&'r str, &'r [String]>) -> HashMap<&'r str, usize> {
+    let mut children: HashMap<&str, Vec<&str>> = HashMap::new();
+    for (one, links) in parents {
+        links.iter().for_each(|to| children.entry(to).or_default().push(one));
+    }
+    // Each after all that it reaches, except in a cycle.
+    let (mut order, mut seen) = (Vec::new(), HashSet::new());
+    let mut pending: Vec<(&str, bool)> = parents.keys().map(|one| (*one, false)).collect();
+    while let Some((one, is_done)) = pending.pop() {
+        if is_done {
+            order.push(one);
+        } else if seen.insert(one) {
+            pending.push((one, true));
+            let links = parents.get(one).copied().unwrap_or_default();
+            let known = links.iter().filter(|to| parents.contains_key(&***to));
+            pending.extend(known.map(|to| (&**to, false)));
         }
     }
-    false
+    let mut components = HashMap::new();
+    for (component, last) in order.into_iter().rev().enumerate() {
+        let mut pending = vec![last];
+        while let Some(one) = pending.pop() {
+            if !components.contains_key(one) {
+                components.insert(one, component);
+                pending.extend(children.get(one).into_iter().flatten());
+            }
+        }
+    }
+    components
 }
 
 /// The name of a field: capital letters, digits and `_`.
