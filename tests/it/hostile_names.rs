@@ -325,6 +325,12 @@ fn item_calls(tool: &str) -> Vec<Value> {
             json!({ "changes": [{ "update": "EP-001", "tags": [] }, { "delete": text }] }),
             json!({ "changes": [{ "create": text, "name": text }] }),
         ],
+        "import_items" => vec![
+            json!({ "path": text, "content": format!("# {ONE_LINE}\n\n## {text}\n") }),
+            json!({ "path": "a.md", "content": format!("# {ONE_LINE}\n\n## x\n"), "dry_run": true }),
+            json!({ "path": "a.csv", "content": format!("title,status\n\"{text}\",\"{text}\"\n") }),
+            json!({ "path": "a", "content": "", "format": text }),
+        ],
         "ixchel_create" => vec![
             json!({ "kind": "idea", "title": ONE_LINE, "tags": [ONE_LINE] }),
             json!({ "kind": text, "title": text, "links": { text.clone(): [text] } }),

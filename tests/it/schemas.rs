@@ -121,7 +121,8 @@ fn valid_arguments() -> Map<String, Value> {
         "reference": "REQ-001", "source": "REQ-002", "target": "REQ-001", "query": "lock",
         "limit": 10, "id": "dec-000001", "entity_types": ["requirement", "epic"],
         "kind": "decision", "body": "text", "links": { "affects": ["EP-001"] },
-        "changes": [{ "create": "epic", "title": "Title", "priority": 2 }], "dry_run": true
+        "changes": [{ "create": "epic", "title": "Title", "priority": 2 }], "dry_run": true,
+        "path": "items.csv", "content": "title\nPay by card\n"
     });
     arguments.as_object().unwrap().clone()
 }

@@ -87,7 +87,7 @@ transcripts! {
     docsets docsets_errors knowledge knowledge_apply_changes knowledge_changes
     superseding_changes
     backlog backlog_addresses backlog_apply backlog_changes backlog_errors backlog_files
-    backlog_history backlog_lenient backlog_resources backlog_prompts backlog_search
+    backlog_history backlog_import backlog_lenient backlog_resources backlog_prompts backlog_search
 }
 
 #[test]

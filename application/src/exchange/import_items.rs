@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{ImportOptions, ImportPlan};
-use crate::answers::answer::{ToolAnswer, text_answer};
+use crate::answers::answer::ToolAnswer;
 use crate::apply_changes::ApplyChanges;
 use crate::backlog::arguments::EpicRef;
 use crate::backlog::item_lookup::BacklogReader;
@@ -98,7 +98,9 @@ impl Tool for ImportItems {
         if count == 0 {
             let project = call.caller.project.to_string();
             let answer = AppliedChanges { project, dry_run, ..AppliedChanges::default() };
-            return text_answer(format!("Nothing to import.\n{text}"), &answer);
+            let mut answer = ToolAnswer::new(answer);
+            answer.add_notes([text]);
+            return Ok(answer);
         }
         if count > MAX_CHANGES {
             return Err(content_error(&format!(
