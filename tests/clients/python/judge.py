@@ -45,7 +45,7 @@ ARGUMENTS: dict[str, set[str]] = {
 WRITING = {
     name
     for name in ARGUMENTS
-    if re.match("apply|claim|(ixchel_)?(create|update)|(reqlix_)?delete|reqlix_set", name)
+    if re.match("apply|claim|import|(ixchel_)?(create|update)|(reqlix_)?delete|reqlix_set", name)
 }
 TEXT = 'Größe ≤ 3 µm, "quoted" \\ slashed, and a crab: 🦀.\n\n- one item\n- another one'
 

@@ -29,7 +29,7 @@ const ARGUMENTS = Object.fromEntries(
     .map(([name, tool]) => [name, tool.arguments]),
 );
 const WRITING = Object.keys(ARGUMENTS)
-  .filter((name) => /^(apply|claim|(ixchel_)?(create|update)|(reqlix_)?delete|reqlix_set)/.test(name));
+  .filter((name) => /^(apply|claim|import|(ixchel_)?(create|update)|(reqlix_)?delete|reqlix_set)/.test(name));
 const TEXT = 'Größe ≤ 3 µm, "quoted" \\ slashed, and a crab: 🦀.\n\n- one item\n- another one';
 
 // Checks, in the order of execution.
