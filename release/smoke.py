@@ -70,7 +70,7 @@ def http(command: list[str]) -> None:
         (token,) = re.findall(r"reqlore_pat_\w+", said)
         listen = ["--transport", "http", "--listen", "127.0.0.1:0"]
         server = subprocess.Popen([*command, *listen], stderr=subprocess.PIPE, text=True)
-        with server:
+        try:
             (url,) = re.findall(r"http://\S+", server.stderr.readline())
             call = {"name": "list_epics", "arguments": {}}
             body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
@@ -79,9 +79,12 @@ def http(command: list[str]) -> None:
                 "Content-Type": "application/json",
                 "Accept": "application/json, text/event-stream",
             }
-            with urlopen(Request(url, json.dumps(body).encode(), headers)) as answer:
+            request = Request(url, json.dumps(body).encode(), headers)
+            with urlopen(request, timeout=30) as answer:
                 said = answer.read().decode()
+        finally:
             server.kill()
+            server.wait()
         if '"result"' not in said:
             sys.exit(f"FAILED http: {said}")
 

@@ -213,7 +213,7 @@ const SETTINGS: [Setting; 25] = [
         "roots",
         "",
         "Folders that a call may name as `project_root`, with all folders below them (in the \
-         variable separated by colons). Not set: any folder.",
+         variable separated as in PATH). Not set: any folder.",
     )
     .with_variable("REQLORE_ROOTS")
     .with_found_file(FoundFileRule::Inside)

@@ -58,14 +58,17 @@ impl StopSignals {
     }
 
     /// Resolves at the next signal. Windows ends the process soon after a console is closed, so
-    /// that signal always counts.
-    pub(crate) async fn next(&mut self, _: bool) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.break_key.recv() => {}
-            _ = self.close.recv() => {}
-            _ = self.log_off.recv() => {}
-            _ = self.shut_down.recv() => {}
+    /// that signal always counts. A service receives the log-off of any user, which counts only
+    /// with `ends_on_hangup`.
+    pub(crate) async fn next(&mut self, ends_on_hangup: bool) {
+        loop {
+            tokio::select! {
+                _ = self.interrupt.recv() => break,
+                _ = self.break_key.recv() => break,
+                _ = self.close.recv() => break,
+                _ = self.log_off.recv() => if ends_on_hangup { break },
+                _ = self.shut_down.recv() => break,
+            }
         }
     }
 }

@@ -119,6 +119,10 @@ pub(crate) fn refusal(
         _ if home == Some(ancestor) => {
             format!("is not used below the home folder {shown}; move it to the project")
         }
+        // Windows does not tell the owner of a folder.
+        _ if cfg!(windows) && home.is_none_or(|home| !ancestor.starts_with(home)) => {
+            format!("is not used, because {shown} is outside of the user profile; pass --root")
+        }
         Err(_) => format!("is not used, because {shown} cannot be inspected"),
         // Another user's documents above a project must not become the project's.
         Ok(metadata) if Some(owner(&metadata)) != expected_owner => {

@@ -1,6 +1,7 @@
 //! Windows has no file storage. Its settings are rejected, so only the directory is in use.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,9 +17,11 @@ use crate::storage_spec::LOCAL;
 pub(super) fn create_local_state_dir(root: &Path) -> StoreResult<PathBuf> {
     let folder = root.join(LOCAL);
     let ignored = folder.join(".gitignore");
-    let created = fs::create_dir_all(&folder).and_then(|()| match fs::metadata(&ignored) {
-        Ok(metadata) if metadata.len() > 0 => Ok(()),
-        _ => fs::write(&ignored, "*\n"),
+    // A link of the repository could name a file outside of it.
+    let created = fs::create_dir_all(&folder).and_then(|()| match fs::symlink_metadata(&ignored) {
+        Ok(metadata) if metadata.is_file() && metadata.len() > 0 => Ok(()),
+        Ok(_) => Err(io::Error::other(".gitignore is a link or empty; delete it")),
+        Err(_) => File::create_new(&ignored).and_then(|mut file| file.write_all(b"*\n")),
     });
     match created {
         Ok(()) => Ok(folder),

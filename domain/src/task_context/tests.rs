@@ -140,8 +140,13 @@ proptest! {
 fn check_sentences(shown: &ShownEntry) -> Result<(), TestCaseError> {
     let (part, text) = (shown.text(), &*shown.entry.text);
     prop_assert!(text.starts_with(part));
-    let mut ends = text.split_sentence_bound_indices().map(|(start, it)| start + it.len());
-    prop_assert!(part.is_empty() || ends.any(|end| text[..end].trim_end() == part), "{part:?}");
+    // A combining mark that begins a line belongs to the sentence before it if the lines are joined.
+    let joined = text.replace(['\r', '\n'], " ");
+    let ends = [text, &*joined].into_iter().flat_map(|text| {
+        text.split_sentence_bound_indices().map(|(start, sentence)| start + sentence.len())
+    });
+    let mut shown = ends.map(|end| text[..end].trim_end());
+    prop_assert!(part.is_empty() || shown.any(|shown| shown == part), "{part:?}");
     Ok(())
 }
 

@@ -90,23 +90,23 @@ pub(crate) fn write_all_at(file: &File, mut bytes: &[u8], mut offset: u64) -> io
     Ok(())
 }
 
-/// A sync needs the right to write.
+/// `FlushFileBuffers` requires write access.
 pub(crate) fn open_to_sync(path: &Path) -> io::Result<File> {
     File::options().write(true).open(path)
 }
 
-/// Windows has no documented call for it; NTFS logs its names.
+/// Not implemented: a rename may be lost in a power cut.
 #[expect(clippy::unnecessary_wraps, reason = "a sync fails on Unix")]
 pub(crate) fn sync_dir(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Rights cannot be asked for, so a file is created.
+/// Creates a temporary file, because the standard library cannot query permissions.
 pub(crate) fn check_writable(dir: &Path) -> io::Result<()> {
     tempfile::tempfile_in(dir).map(drop)
 }
 
-/// Another file than those with contents, because a locked file cannot be read.
+/// A separate lock file, because locks of Windows also block reads.
 pub(crate) fn open_dir_to_lock(path: &Path) -> io::Result<File> {
     File::options().write(true).create(true).open(path.join(".reqlore-lock"))
 }
