@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use reqlore_domain::link_values::is_known_relation;
 use reqlore_domain::ports::exchange::file_title;
 
 /// Maximum length of an ID or title, in bytes: other items copy it.
@@ -59,6 +60,12 @@ pub(crate) fn add_paragraph(text: &mut String, paragraph: &str) {
         text.push_str(if text.is_empty() { "" } else { "\n\n" });
         text.push_str(paragraph);
     }
+}
+
+/// The relation of a name such as `Depends On`; `None` if the name is not one.
+pub(crate) fn known_relation(name: &str) -> Option<String> {
+    let word = name.to_lowercase().replace([' ', '-'], "_");
+    is_known_relation(&word).then_some(word)
 }
 
 /// A title as the name of a file.

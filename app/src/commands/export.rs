@@ -70,15 +70,8 @@ pub(crate) fn run(config: &AppConfig, options: &ExportOptions) -> Result<u8> {
 
 /// `argument` named the format.
 pub(super) fn parse_format(argument: &str, name: &str) -> Result<&'static dyn ExchangeFormat> {
-    find_format(&FORMATS, name).ok_or_else(|| {
-        let (name, names) = (clean_line(name), format_names().join(", "));
-        let message = format!("{argument}: {name:?} is not a format; use one of {names}");
-        CommandError::usage_error(message)
-    })
-}
-
-pub(super) fn format_names() -> Vec<&'static str> {
-    FORMATS.iter().map(|format| format.name()).collect()
+    find_format(&FORMATS, name)
+        .map_err(|problem| CommandError::usage_error(format!("{argument}: {problem}")))
 }
 
 /// Calls `visit` with each record, items in the order of [`ItemKind::ALL`] and then entities.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use reqlore_application::exchange::{ImportOptions, ImportPlan, ImportReport, new_fields};
 use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::ports::exchange::{
-    ExchangeFormat, ImportMapping, ImportedItems, MAX_SOURCE_BYTES, SourceFile,
+    ExchangeFormat, ImportMapping, ImportedItems, MAX_SOURCE_BYTES, SourceFile, format_names,
 };
 use reqlore_domain::ports::service::ProgressSink;
 use reqlore_domain::records::answers::applied_changes::AppliedChanges;
@@ -17,7 +17,7 @@ use reqlore_domain::untrusted_text::encode_line;
 use reqlore_exchange::FORMATS;
 use serde_json::json;
 
-use super::export::{format_names, parse_format, visit_records};
+use super::export::{parse_format, visit_records};
 use super::output::{clean_line, print, print_json};
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
 use crate::config::AppConfig;
@@ -71,7 +71,7 @@ pub(crate) struct ImportCommandOptions {
 }
 
 fn from_help() -> String {
-    format!("The format: {} [default: recognized]", format_names().join(", "))
+    format!("The format: {} [default: recognized]", format_names(&FORMATS).join(", "))
 }
 
 pub(crate) fn run(config: &AppConfig, options: &ImportCommandOptions) -> Result<u8> {
@@ -242,7 +242,7 @@ fn recognize(files: &[(String, PathBuf)]) -> Result<&'static dyn ExchangeFormat>
         found = found.min(format.unwrap_or(found));
     }
     FORMATS.get(found).copied().ok_or_else(|| {
-        let names = format_names().join("|");
+        let names = format_names(&FORMATS).join("|");
         let message = format!("SOURCE: the format is unknown; name it with --from {names}");
         CommandError::usage_error(message)
     })

@@ -4,10 +4,10 @@ use std::io::Cursor;
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::bounded_types::{BoundedString, truncate_echo};
+use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::exchange::{
-    ExchangeFormat, ImportMapping, ImportedItems, SourceFile, find_format,
+    ExchangeFormat, ImportMapping, ImportedItems, SourceFile, find_format, format_names,
 };
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::record_list::RecordQuery;
@@ -133,16 +133,12 @@ fn choose_format(
 ) -> Result<&'static dyn ExchangeFormat> {
     let found = match name {
         Some(name) => find_format(formats, name.as_str()),
-        None => formats.iter().copied().find(|format| format.recognizes(path, content)),
+        None => formats.iter().copied().find(|format| format.recognizes(path, content)).ok_or_else(
+            || format!("it was not recognized; use one of {}", format_names(formats).join(", ")),
+        ),
     };
-    found.ok_or_else(|| {
-        let names: Vec<&str> = formats.iter().map(|format| format.name()).collect();
-        let problem = match name {
-            Some(name) => format!("{:?} is not a format", truncate_echo(name.as_str())),
-            None => "it was not recognized".to_owned(),
-        };
-        let message = format!("format: {problem}; use one of {}", names.join(", "));
-        Error::new(ErrorKind::InvalidArgument, message).field("format")
+    found.map_err(|problem| {
+        Error::new(ErrorKind::InvalidArgument, format!("format: {problem}")).field("format")
     })
 }
 

@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::backlog::fields::{
-    Assignee, MAX_DESCRIPTION_CHARS, Priority, Tags, find_by_name,
+    Assignee, MAX_DESCRIPTION_CHARS, MAX_TITLE_CHARS, Priority, Tags, find_by_name,
 };
 use reqlore_domain::backlog::rank::is_rank;
 use reqlore_domain::bounded_types::truncate_echo;
@@ -27,8 +27,6 @@ use super::report::ImportReport;
 /// Values by the argument of a tool, `fields.NAME`, `extra.NAME` or `parent`. A text is the hash of
 /// the text.
 pub(super) type ItemValues = BTreeMap<String, Value>;
-
-const MAX_TITLE_CHARS: usize = 500;
 
 /// Converts an item. Adds problems that prevent its import, and notes on values that become extra
 /// keys.
@@ -297,21 +295,21 @@ pub(super) fn values_hash(values: &ItemValues, given: &ItemValues) -> String {
     let mut hashed = Map::new();
     for key in given.keys() {
         // The import that adds a field finds the extra key of an earlier one.
-        let name = key.strip_prefix("fields.").or_else(|| key.strip_prefix("extra."));
-        let stored = name.and_then(|name| {
-            let mut forms = ["fields", "extra"].iter().map(|group| format!("{group}.{name}"));
-            forms.find_map(|form| values.get(&form))
-        });
-        let value = match stored.or_else(|| values.get(key)) {
+        let grouped = key.split_once('.');
+        let other_group = || {
+            let (group, name) = grouped?;
+            values.get(&format!("{}.{name}", if group == "fields" { "extra" } else { "fields" }))
+        };
+        let value = match values.get(key).or_else(other_group) {
             // A server spells a user like its name.
             Some(Value::String(name)) if key == "assignee" => json!(name.to_lowercase()),
             Some(Value::Array(list)) => json!(unique_texts(list)),
-            Some(value) if name.is_some() && !value.is_null() => json!(value_text(value)),
+            Some(value) if grouped.is_some() && !value.is_null() => json!(value_text(value)),
             value => value.cloned().unwrap_or_default(),
         };
         // A record does not have empty values.
         if !is_empty(&value) {
-            hashed.insert(name.unwrap_or(key).to_owned(), value);
+            hashed.insert(grouped.map_or(&**key, |(_, name)| name).to_owned(), value);
         }
     }
     short_hash(&Value::Object(hashed).to_string())

@@ -85,7 +85,7 @@ pub struct ImportPlan<'s> {
     paths: HashSet<String>,
     /// The records of the project, with the items that they are.
     stored: HashMap<String, Option<usize>>,
-    /// The links of all records of the project, as [`Self::link_key`] has them.
+    /// The links of all records of the project, as [`link_key`] has them.
     stored_links: HashSet<(String, String, String)>,
     /// The links that the project lacks: the item and the position in its links.
     pub(super) missing_links: Vec<(usize, usize)>,

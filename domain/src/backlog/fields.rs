@@ -202,7 +202,8 @@ fn normalize_name(name: &str) -> String {
 }
 
 const MAX_TAGS: usize = 50;
-const MAX_TITLE_CHARS: usize = 500;
+/// Maximum length of a title, in characters.
+pub const MAX_TITLE_CHARS: usize = 500;
 const MAX_NAME_CHARS: usize = 100;
 /// Maximum length of a description, in characters.
 pub const MAX_DESCRIPTION_CHARS: usize = 50_000;

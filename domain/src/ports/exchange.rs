@@ -6,6 +6,7 @@ use std::io::{BufRead, Read};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::bounded_types::truncate_echo;
 use crate::records::answers::lists::ListedItem;
 use crate::records::custom_field::CustomField;
 use crate::records::schema::RecordSchema;
@@ -37,12 +38,20 @@ pub trait ExchangeFormat: Sync {
     }
 }
 
-/// The format with this name.
+/// The format with this name, or the reason why there is none.
 pub fn find_format(
     formats: &[&'static dyn ExchangeFormat],
     name: &str,
-) -> Option<&'static dyn ExchangeFormat> {
-    formats.iter().copied().find(|format| format.name().eq_ignore_ascii_case(name.trim()))
+) -> Result<&'static dyn ExchangeFormat, String> {
+    let mut all = formats.iter().copied();
+    all.find(|format| format.name().eq_ignore_ascii_case(name.trim())).ok_or_else(|| {
+        let (shown, names) = (truncate_echo(name), format_names(formats).join(", "));
+        format!("{shown:?} is not a format; use one of {names}")
+    })
+}
+
+pub fn format_names(formats: &[&'static dyn ExchangeFormat]) -> Vec<&'static str> {
+    formats.iter().map(|format| format.name()).collect()
 }
 
 /// A file to import.

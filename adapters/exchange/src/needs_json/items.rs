@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::link_values::is_known_relation;
 use reqlore_domain::ports::exchange::{ImportedItem, ImportedItems};
 use reqlore_domain::records::answers::csv::join_list;
 use serde_json::{Map, Value, json};
 
 use crate::keyed_files::{move_long_values, text_of as value_text};
+use crate::names::known_relation;
 use crate::needs_json::file::{
     CREATOR, KEY_PREFIX, Need, NeedList, NeedsVersion, PLAIN_LINKS, TYPES,
 };
@@ -229,10 +229,8 @@ fn texts_of<'n>(need: &'n Need, name: &str) -> Vec<&'n str> {
 
 /// The relation of a field with links.
 fn relation_of(name: &str) -> String {
-    let word = name.to_lowercase().replace([' ', '-'], "_");
-    match &*word {
+    match &*name.to_lowercase() {
         "links" => PLAIN_LINKS.to_owned(),
-        word if is_known_relation(word) => word.to_owned(),
-        _ => name.to_owned(),
+        _ => known_relation(name).unwrap_or_else(|| name.to_owned()),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use reqlore_domain::backlog::fields::MAX_TITLE_CHARS;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::link_values::is_known_relation;
 use reqlore_domain::ports::exchange::{ImportMapping, ImportedItem, ImportedItems, file_title};
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::columns::guess_field;
 use crate::keyed_files::move_long_values;
-use crate::names::split_title;
+use crate::names::{known_relation, split_title};
 use crate::reqif::write::{EXACT_TEXT, KIND_TYPE, LINKS, OTHER_TYPE, PARENT};
 use crate::reqif::xhtml_render::shown_text;
 use crate::reqif::xml::{ReqIfDocument, ReqIfObject};
@@ -22,7 +23,6 @@ const ATTRIBUTES: [(&str, &[&str]); 4] = [
     ("text", &["ReqIF.Text", "Object Text", "STATEMENT", "ReqIF.Description"]),
     ("status", &["ReqIF.ForeignState"]),
 ];
-const MAX_TITLE_CHARS: usize = 500;
 
 /// Adds the items of a document: those of each specification in their order, and then the others.
 pub(crate) fn add_items(
@@ -114,8 +114,7 @@ fn own_kind(document: &ReqIfDocument, object: &ReqIfObject) -> Option<String> {
 /// The relation that a type names: `depends_on` for `Depends On`, or else the name.
 fn relation_name(type_name: &str, relation: &ReqIfObject) -> String {
     let name = if type_name.is_empty() { &relation.long_name } else { type_name };
-    let word = name.trim().to_lowercase().replace([' ', '-'], "_");
-    if is_known_relation(&word) { word } else { name.to_owned() }
+    known_relation(name.trim()).unwrap_or_else(|| name.to_owned())
 }
 
 struct ItemBuilder<'a> {
