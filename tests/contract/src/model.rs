@@ -212,7 +212,9 @@ pub fn check_histories(open: impl Fn() -> OpenStorage) {
         Config { cases, failure_persistence: None, max_shrink_iters: 200, ..Config::default() };
     let outcome = TestRunner::new(config).run(&operations(), |history| {
         compared.set(compared.get() + history.len());
-        crate::run(run_history(open(), &history)).map_err(TestCaseError::fail)
+        // Shown even if the search for a shorter history takes too long.
+        let result = crate::run(run_history(open(), &history));
+        result.inspect_err(|reason| println!("{reason}")).map_err(TestCaseError::fail)
     });
     match outcome {
         Ok(()) => println!("{} operations, no difference", compared.get()),

@@ -1,6 +1,12 @@
 //! Statements of the tests themselves, each on a connection of its own.
 
+use std::time::Duration;
+
+use tokio::time::timeout;
 use tokio_postgres::{Config, NoTls, SimpleQueryMessage};
+
+/// A statement that waits longer waits for a lock that nothing releases.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Runs statements and returns the first column of all rows; null is an empty text.
 ///
@@ -26,7 +32,10 @@ fn run_on_this_thread(
     runtime.block_on(async {
         let (client, connection) = config.connect(NoTls).await.map_err(describe)?;
         let connection = tokio::spawn(connection);
-        let messages = client.simple_query(statements).await.map_err(describe);
+        let answer = timeout(STATEMENT_TIMEOUT, client.simple_query(statements)).await;
+        let messages =
+            answer.map_err(|_| format!("no answer within {STATEMENT_TIMEOUT:?}: {statements}"))?;
+        let messages = messages.map_err(describe);
         drop(client);
         // The server has seen the end of the connection when this returns.
         let _ = connection.await;
