@@ -188,6 +188,23 @@ fn jira_export_keeps_labels_parents_and_links() {
 }
 
 #[test]
+fn requirement_below_another_one_derives_from_it() {
+    let project = project();
+    let root = project.path();
+    write(root, "tree.csv", "ID,Title,Parent\nC,Part,B\nB,System,A\nA,Need,\n");
+    let report = import(root, "import tree.csv");
+    assert_eq!(counts(&report), [5, 0, 0, 0, 0], "{report}");
+    assert!(report["notes"][0].as_str().unwrap().starts_with("2 requirements"), "{report}");
+    let all = records(root, "fs");
+    let id = |title: &str| record(&all, title)["reference_id"].clone();
+    for (title, above) in [("Part", "System"), ("System", "Need")] {
+        assert_eq!(record(&all, title)["links"]["derives_from"], json!([id(above)]));
+        assert_eq!(record(&all, title)["parent"], record(&all, "Need")["parent"]);
+    }
+    assert_eq!(counts(&import(root, "import tree.csv")), [0, 0, 5, 0, 0]);
+}
+
+#[test]
 fn openspec_folder_is_imported_and_exported_again() {
     let project = project();
     let root = project.path();
@@ -440,6 +457,7 @@ fn hostile_source_is_refused_and_nothing_is_written() {
         ("a.csv", b"id,title\n1,x\x1b[2J\n", "control character"),
         ("a.csv", b"id,title\n1,x,y\n", "a.csv: row 2: it has 3 cells"),
         ("a.csv", b"id,kind,title,parent\n1,story,a,2\n2,story,b,1\n", "its own ancestor"),
+        ("a.csv", b"id,title,parent\n1,a,2\n2,b,1\n", "its own ancestor"),
         ("a.csv", b"id,title,parent\n1,a,US-404\n", "US-404 does not exist"),
         ("a.csv", b"id,kind,title\n1,banana,a\n", "\"banana\" is not a kind"),
         ("wide.csv", wide.as_bytes(), "it has 40 values without a field; at most 39"),

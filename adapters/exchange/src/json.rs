@@ -14,23 +14,24 @@ pub(crate) struct Json;
 const FORMAT: &str = "reqlore-items";
 
 #[derive(Deserialize, Serialize)]
-struct ItemFile {
+struct ItemFile<T> {
     #[serde(default)]
     format: String,
-    items: Vec<FileRecord>,
+    items: Vec<T>,
 }
 
-/// A record of a file, which may lack what every answer has.
-#[derive(Deserialize, Serialize)]
+/// An item without the path of its file.
+#[derive(Deserialize)]
 #[serde(transparent)]
-struct FileRecord(#[serde(deserialize_with = "read_record")] ListedItem);
+struct FileItem(#[serde(deserialize_with = "read_item")] ImportedItem);
 
-fn read_record<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ListedItem, D::Error> {
+/// Reads a record, which may lack what every answer has.
+fn read_item<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ImportedItem, D::Error> {
     let mut record: Map<String, Value> = Map::deserialize(deserializer)?;
     for (key, default) in [("tags", json!([])), ("version", json!(""))] {
         record.entry(key).or_insert(default);
     }
-    serde_json::from_value(record.into()).map_err(D::Error::custom)
+    serde_json::from_value(record.into()).map(item_of).map_err(D::Error::custom)
 }
 
 pub(crate) fn is_json(path: &str) -> bool {
@@ -49,15 +50,14 @@ impl ExchangeFormat for Json {
     fn read(&self, files: Vec<SourceFile>, _: &mut ImportMapping) -> Result<ImportedItems, String> {
         let mut imported = ImportedItems::default();
         for SourceFile { path, content } in files.into_iter().filter(|file| is_json(&file.path)) {
-            let parsed: ItemFile = serde_json::from_reader(content)
+            let parsed: ItemFile<FileItem> = serde_json::from_reader(content)
                 .map_err(|error| format!("{path}: {error}; write it with `reqlore export json`"))?;
             if !matches!(&*parsed.format, "" | FORMAT) {
                 return Err(format!("{path}: format {:?} is not {FORMAT}", parsed.format));
             }
-            for FileRecord(record) in parsed.items {
-                imported
-                    .push(item_of(&path, record))
-                    .map_err(|problem| format!("{path}: {problem}"))?;
+            for FileItem(mut item) in parsed.items {
+                item.source = format!("{path}#{}", item.source);
+                imported.push(item).map_err(|problem| format!("{path}: {problem}"))?;
             }
         }
         Ok(imported)
@@ -70,16 +70,15 @@ impl ExchangeFormat for Json {
             (item.updated_at, item.progress, item.claim) = (None, None, None);
             item.review_overdue = false;
         }
-        let items = items.into_iter().map(FileRecord).collect();
         let file = ItemFile { format: FORMAT.to_owned(), items };
         let text = serde_json::to_string_pretty(&file).ok()?;
         Some(vec![("items.json".to_owned(), text + "\n")])
     }
 }
 
-fn item_of(path: &str, record: ListedItem) -> ImportedItem {
+fn item_of(record: ListedItem) -> ImportedItem {
     let mut item = ImportedItem {
-        source: format!("{path}#{}", record.reference_id),
+        source: record.reference_id.clone(),
         kind: record.kind,
         parent: record.parent,
         id: Some(record.reference_id),

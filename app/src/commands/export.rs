@@ -17,8 +17,8 @@ use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
 use crate::config::AppConfig;
 use crate::exit::{CommandError, Result};
 
-/// Items in one call, because each may have a long text.
-const PAGE_ITEMS: usize = 100;
+/// Items in one call. Each page counts all items of its kind.
+const PAGE_ITEMS: usize = 1_000;
 /// Keys of lists that no file has.
 const LEFT_OUT: [&str; 2] = ["updated_at", "progress"];
 /// All kinds of entities.

@@ -1,8 +1,8 @@
 //! The values of imported items and of stored records in one form, so that both have the same hash.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
+use litemap::{Entry, LiteMap};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::backlog::fields::{
     Assignee, MAX_DESCRIPTION_CHARS, MAX_TITLE_CHARS, Priority, Tags, find_by_name,
@@ -26,7 +26,10 @@ use super::report::ImportReport;
 
 /// Values by the argument of a tool, `fields.NAME`, `extra.NAME` or `parent`. A text is the hash of
 /// the text.
-pub(super) type ItemValues = BTreeMap<String, Value>;
+pub(super) type ItemValues = LiteMap<String, Value>;
+
+/// Maximum number of values of one item, so that a map of them stays small.
+const MAX_VALUES: usize = 1_000;
 
 /// Converts an item. Adds problems that prevent its import, and notes on values that become extra
 /// keys.
@@ -73,6 +76,14 @@ impl ItemReader<'_> {
         if let Some(c) = item.text.chars().find(is_bad) {
             self.report
                 .problem(format!("{source}: text: the control character {c:?} is not allowed"));
+        }
+        if item.values.len() > MAX_VALUES {
+            let count = item.values.len();
+            self.report.problem(format!(
+                "{source}: it has {count} values; at most {MAX_VALUES} are allowed, leave columns \
+                 out in the mapping file"
+            ));
+            item.values.clear();
         }
         let mut given: Vec<(String, Value)> =
             std::mem::take(&mut item.values).into_iter().collect();
@@ -263,7 +274,7 @@ pub(super) fn key_form(name: &str) -> String {
 /// The values of a stored record, without its parent and links.
 pub(super) fn record_values(item: &ListedItem) -> ItemValues {
     let text = |text: &Option<String>| text.as_ref().map_or(Value::Null, |text| json!(text));
-    let mut values = ItemValues::from([
+    let mut values = ItemValues::from_iter([
         ("title".to_owned(), json!(item.title.split_whitespace().collect::<Vec<_>>().join(" "))),
         ("status".to_owned(), text(&item.status)),
         ("priority".to_owned(), json!(item.priority)),

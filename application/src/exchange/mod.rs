@@ -9,6 +9,7 @@ mod changes;
 pub(crate) mod import_items;
 mod item_values;
 mod new_fields;
+mod parents;
 mod plan;
 mod report;
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use reqlore_domain::backlog::fields::find_by_name;
 use reqlore_domain::backlog::{ItemKind, Reference, RelationshipType};
-use reqlore_domain::ports::exchange::{ImportedItem, ImportedItems, file_title};
+use reqlore_domain::ports::exchange::{ImportedItem, ImportedItems};
 use reqlore_domain::records::answers::lists::ListedItem;
 use reqlore_domain::records::custom_field::CustomField;
 use reqlore_domain::records::extra::{MAX_EXTRA_KEYS, MAX_IMPORTED_FROM_CHARS};
@@ -47,7 +47,7 @@ pub(super) struct PlannedItem {
     pub(super) kind: &'static RecordKind,
     pub(super) item: ImportedItem,
     pub(super) values: ItemValues,
-    pub(super) stored: Option<StoredMatch>,
+    pub(super) stored: Option<Box<StoredMatch>>,
     pub(super) action: ItemAction,
     /// The target of its parent and of its links, which are found at the end.
     pub(super) parent: Option<Target>,
@@ -79,7 +79,7 @@ pub struct ImportPlan<'s> {
     pub(super) schema: &'s RecordSchema,
     pub(super) options: ImportOptions,
     pub(super) items: Vec<PlannedItem>,
-    by_source: HashMap<String, usize>,
+    pub(super) by_source: HashMap<String, usize>,
     by_id: HashMap<String, usize>,
     /// The files of the source, as identities begin with them.
     paths: HashSet<String>,
@@ -113,14 +113,12 @@ impl<'s> ImportPlan<'s> {
         for item in imported.items {
             plan.add(item);
         }
-        for index in 0..plan.items.len() {
-            plan.add_parent(index);
-        }
         plan.check_cycles();
+        plan.add_parents();
         plan
     }
 
-    fn add(&mut self, mut item: ImportedItem) -> Option<usize> {
+    pub(super) fn add(&mut self, mut item: ImportedItem) -> Option<usize> {
         item.source = self.bounded_source(&item.source);
         let Some(kind) = find_kind(&item.kind) else {
             self.report.problem(format!("{}: {:?} is not a kind of items", item.source, item.kind));
@@ -174,7 +172,7 @@ impl<'s> ImportPlan<'s> {
     }
 
     /// The source with the name of the format. The end of a long one is replaced by its hash.
-    fn bounded_source(&self, source: &str) -> String {
+    pub(super) fn bounded_source(&self, source: &str) -> String {
         const HASH_AND_SPACE: usize = 17;
         let source = format!("{}:{}", self.options.format, source);
         let source: String = source.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
@@ -186,124 +184,13 @@ impl<'s> ImportPlan<'s> {
         format!("{kept}~{}", short_hash(&source))
     }
 
-    fn find(&self, index: usize, name: &str) -> Target {
+    pub(super) fn find(&self, index: usize, name: &str) -> Target {
         let own = &self.items[index].item.source;
         let (path, _) = own.split_once('#').unwrap_or((own, ""));
         let in_file = self.by_source.get(&format!("{path}#{name}"));
         let in_source = || self.by_source.get(&format!("{}:{name}", self.options.format));
         let found = in_file.or_else(in_source).or_else(|| self.by_id.get(name));
         found.map_or_else(|| Target::Stored(name.to_owned()), |index| Target::Item(*index))
-    }
-
-    /// Finds the parent of an item, or adds it.
-    fn add_parent(&mut self, index: usize) {
-        let kind = self.items[index].kind;
-        let Some(parent_kind) = kind.parent else { return };
-        let named = self.items[index].item.parent.clone().filter(|name| !name.trim().is_empty());
-        let target = named.map(|name| self.find(index, name.trim()));
-        let parent = match target {
-            Some(Target::Item(parent)) if self.items[parent].kind.name == parent_kind.name() => {
-                Some(Target::Item(parent))
-            }
-            // The story between an epic and its requirements.
-            Some(Target::Item(epic)) if self.items[epic].kind.name == ItemKind::Epic.name() => {
-                self.story_of(Target::Item(epic), index)
-            }
-            Some(Target::Item(other)) => {
-                let (own, other) = (&self.items[index].item.source, &self.items[other]);
-                let (noun, wanted) = (other.kind.words[0], parent_kind.row().words[0]);
-                self.report.problem(format!(
-                    "{own}: its parent {} is a {noun}; it must be a {wanted}",
-                    other.item.source
-                ));
-                None
-            }
-            Some(Target::Stored(name)) => match Reference::parse(&name.to_uppercase()) {
-                Some(found) if found.kind == parent_kind => Some(Target::Stored(found.to_string())),
-                Some(found) if found.kind == ItemKind::Epic => {
-                    self.story_of(Target::Stored(found.to_string()), index)
-                }
-                _ => {
-                    let own = &self.items[index].item.source;
-                    self.report.problem(format!(
-                        "{own}: its parent {name:?} is neither in the source nor a reference"
-                    ));
-                    None
-                }
-            },
-            None if parent_kind == ItemKind::Epic => self.default_epic(index),
-            None => {
-                let epic = self.default_epic(index);
-                epic.and_then(|epic| self.story_of(epic, index))
-            }
-        };
-        self.items[index].parent = parent;
-    }
-
-    /// The epic of all items of a file without one.
-    fn default_epic(&mut self, index: usize) -> Option<Target> {
-        if let Some(epic) = &self.options.into {
-            return Some(Target::Stored(epic.clone()));
-        }
-        let path = self.path_of(index);
-        let title = file_title(&path).to_owned();
-        self.made(ItemKind::Epic, format!("{path}#"), title)
-    }
-
-    /// The story of an epic that holds what the source has directly below the epic.
-    fn story_of(&mut self, epic: Target, index: usize) -> Option<Target> {
-        let (path, id, title) = match &epic {
-            Target::Item(epic) => {
-                let ImportedItem { source, title, .. } = &self.items[*epic].item;
-                let id = source.split_once('#').map_or("", |(_, id)| id);
-                (self.path_of(*epic), id.to_owned(), title.clone())
-            }
-            Target::Stored(epic) => {
-                let path = self.path_of(index);
-                let title = file_title(&path).to_owned();
-                (path, epic.clone(), title)
-            }
-        };
-        let story = self.made(ItemKind::UserStory, format!("{path}#{id}~story"), title)?;
-        if let Target::Item(story) = story {
-            self.items[story].parent = Some(epic);
-        }
-        Some(story)
-    }
-
-    /// The path of an item's file in its source.
-    fn path_of(&self, index: usize) -> String {
-        let source = &self.items[index].item.source;
-        let path = source.split_once('#').map_or(&**source, |(path, _)| path);
-        path.split_once(':').map_or(path, |(_, path)| path).to_owned()
-    }
-
-    /// An item that the source lacks, made once.
-    fn made(&mut self, kind: ItemKind, source: String, title: String) -> Option<Target> {
-        if let Some(index) = self.by_source.get(&self.bounded_source(&source)) {
-            return Some(Target::Item(*index));
-        }
-        let kind = kind.name().to_owned();
-        let item = ImportedItem { source, kind, title, ..ImportedItem::default() };
-        self.add(item).map(Target::Item)
-    }
-
-    /// Each parent has a higher kind than its child, so the only cycles are among named parents of
-    /// a wrong kind. They get an error of their own.
-    fn check_cycles(&mut self) {
-        let mut checked = HashSet::new();
-        for start in 0..self.items.len() {
-            let (mut path, mut index) = (HashSet::new(), start);
-            while checked.insert(index) && path.insert(index) {
-                let Some(name) = &self.items[index].item.parent else { break };
-                let Target::Item(parent) = self.find(index, name.trim()) else { break };
-                index = parent;
-                if path.contains(&index) {
-                    let source = &self.items[index].item.source;
-                    self.report.problem(format!("{source}: it is its own ancestor"));
-                }
-            }
-        }
     }
 
     /// Compares a record of the project with the items. Records are added in the order of
@@ -334,14 +221,14 @@ impl<'s> ImportPlan<'s> {
             self.stored_links.extend(keys);
         }
         let Some(index) = found else { return };
-        self.items[index].stored = Some(StoredMatch {
+        self.items[index].stored = Some(Box::new(StoredMatch {
             id,
             version: record.version.clone(),
             hash: imported.map(|(_, hash)| hash.to_owned()),
             values: record_values(record),
             parent: record.parent.clone(),
             links: record.links.clone(),
-        });
+        }));
     }
 
     /// True for a file that this import read.
@@ -520,7 +407,7 @@ fn report_item(report: &mut ImportReport, planned: &PlannedItem) {
     let PlannedItem { kind, item, stored, action, .. } = planned;
     let title = if item.title.is_empty() { item.text.lines().next() } else { Some(&*item.title) };
     let reported = ReportedItem {
-        kind: kind.name.to_owned(),
+        kind: kind.name,
         id: stored.as_ref().map(|stored| stored.id.clone()).unwrap_or_default(),
         title: title.unwrap_or_default().to_owned(),
         source: item.source.clone(),

@@ -31,7 +31,7 @@ pub struct ImportReport {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ReportedItem {
-    pub kind: String,
+    pub kind: &'static str,
     /// Empty for an item that is not created yet.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub id: String,
@@ -59,27 +59,31 @@ impl ImportReport {
     /// The text; in Markdown with headings and lists.
     pub fn text(&self, is_markdown: bool, max_lines: usize) -> String {
         let mut text = String::new();
-        let lines = |items: &[ReportedItem]| items.iter().map(ReportedItem::line).collect();
-        let sections: [(&str, Vec<String>); 7] = [
-            ("Problems", self.problems.clone()),
-            ("Create", lines(&self.created)),
-            ("Update", lines(&self.updated)),
-            ("Edited here, kept", lines(&self.edited_here)),
-            ("Conflicts, kept (update takes those of the source)", lines(&self.conflicts)),
-            ("No longer in the source, kept", self.gone.clone()),
-            ("Notes", self.notes.clone()),
+        let items = |items: &[ReportedItem]| {
+            (items.len(), items.iter().take(max_lines).map(ReportedItem::line).collect())
+        };
+        let texts =
+            |texts: &[String]| (texts.len(), texts.iter().take(max_lines).cloned().collect());
+        let sections: [(&str, (usize, Vec<String>)); 7] = [
+            ("Problems", texts(&self.problems)),
+            ("Create", items(&self.created)),
+            ("Update", items(&self.updated)),
+            ("Edited here, kept", items(&self.edited_here)),
+            ("Conflicts, kept (update takes those of the source)", items(&self.conflicts)),
+            ("No longer in the source, kept", texts(&self.gone)),
+            ("Notes", texts(&self.notes)),
         ];
-        for (heading, lines) in sections {
-            if lines.is_empty() {
+        for (heading, (count, lines)) in sections {
+            if count == 0 {
                 continue;
             }
             let (open, bullet) = if is_markdown { ("## ", "- ") } else { ("", "  ") };
-            let _ = writeln!(text, "{open}{heading}: {}", lines.len());
-            for line in lines.iter().take(max_lines) {
+            let _ = writeln!(text, "{open}{heading}: {count}");
+            for line in &lines {
                 let _ = writeln!(text, "{bullet}{}", encode_line(line));
             }
-            if lines.len() > max_lines {
-                let _ = writeln!(text, "{bullet}… and {} more", lines.len() - max_lines);
+            if count > max_lines {
+                let _ = writeln!(text, "{bullet}… and {} more", count - max_lines);
             }
             text.push_str(if is_markdown { "\n" } else { "" });
         }
