@@ -1,14 +1,15 @@
 //! Guesses the field of a column by its heading, in English and German.
 
-use ::csv::StringRecord;
 use reqlore_domain::link_values::is_known_relation;
 use reqlore_domain::ports::exchange::ImportMapping;
 use reqlore_domain::records::answers::csv::unmark;
 use reqlore_domain::records::fields::IMPORTED_FROM;
 use reqlore_domain::records::kinds::find_kind;
 
+use crate::table::TableRow;
+
 /// More columns are not a table of items.
-const MAX_COLUMNS: usize = 1_000;
+pub(crate) const MAX_COLUMNS: usize = 1_000;
 /// The columns of our own CSV files whose values follow from others.
 const DERIVED: [&str; 4] = ["done", "children", "updated_at", IMPORTED_FROM];
 
@@ -130,8 +131,8 @@ pub(crate) fn guess_field(heading: &str, custom_fields: &[(String, String)]) -> 
 
 /// The heading and field of each column; the mapping gets the guessed ones.
 pub(crate) fn find_columns(
-    headings: &StringRecord,
-    sample: &[StringRecord],
+    headings: &[String],
+    sample: &[TableRow],
     mapping: &mut ImportMapping,
 ) -> Result<Vec<(String, String)>, String> {
     if headings.len() > MAX_COLUMNS {
@@ -162,7 +163,7 @@ pub(crate) fn find_columns(
     for (index, (heading, _)) in columns.clone().iter().enumerate() {
         let is_given = mapping.columns.contains_key(heading);
         let field = &columns[index].1;
-        let cells = sample.iter().filter_map(|row| row.get(index)).map(str::trim);
+        let cells = sample.iter().filter_map(|row| row.cells.get(index)).map(|cell| cell.trim());
         let mut filled = cells.filter(|cell| !cell.is_empty()).peekable();
         // `Type` is a kind of item in many tools.
         let guessed = match &**field {

@@ -75,6 +75,9 @@ impl Tool for ImportItems {
         }
         let path = path.as_str().trim();
         let format = choose_format(ports.exchange_formats, format.as_ref(), path, &content)?;
+        if format.is_binary(path) {
+            return Err(content_error("the file is not text; use `reqlore import`"));
+        }
         let into = into.as_ref().map(|epic| epic.parse_folded("into")).transpose()?;
         let schema = ports.schema(&call.caller.project).await?;
         let imported = read_content(format, &schema, path, content)?;

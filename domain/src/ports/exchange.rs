@@ -23,6 +23,11 @@ pub trait ExchangeFormat: Sync {
     /// True if a file of the source probably has this format. `beginning` is its first part.
     fn recognizes(&self, path: &str, beginning: &str) -> bool;
 
+    /// True if the file with this path is not text.
+    fn is_binary(&self, _path: &str) -> bool {
+        false
+    }
+
     /// Reads the items of a source. Completes the mapping by guesses. The error names the file and
     /// the problem.
     fn read(
