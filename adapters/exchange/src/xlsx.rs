@@ -12,7 +12,7 @@ use reqlore_domain::ports::exchange::{
     ExchangeFormat, ImportMapping, ImportedItems, MAX_SOURCE_BYTES, SourceFile,
 };
 
-use self::cells::SheetRows;
+use self::cells::{SheetRows, error_text};
 use crate::archive::read_archive;
 use crate::columns::find_columns;
 use crate::table::TableReader;
@@ -23,7 +23,6 @@ pub(crate) struct Xlsx;
 const COMPOUND_FILE: [u8; 4] = [0xd0, 0xcf, 0x11, 0xe0];
 /// The rows in which headings are found, below a title.
 const HEADING_ROWS: usize = 20;
-const MAX_SHEETS: usize = 1_000;
 /// The memory that the texts or the styles of a workbook may take.
 const MAX_PART_MEMORY: usize = 256 << 20;
 /// The memory of a text without its letters, and of a style without its name and format.
@@ -51,14 +50,22 @@ impl ExchangeFormat for Xlsx {
         files: Vec<SourceFile>,
         mapping: &mut ImportMapping,
     ) -> Result<ImportedItems, String> {
-        let mut imported = ImportedItems::default();
-        // For the files in workbooks, and for the texts of cells, which may repeat a text.
-        let mut left = [MAX_SOURCE_BYTES; 2];
-        for file in files.into_iter().filter(|file| self.recognizes(&file.path, "")) {
-            read_workbook(file, &mut left, mapping, &mut imported)?;
-        }
-        Ok(imported)
+        read_files(files, MAX_SOURCE_BYTES, mapping)
     }
+}
+
+/// Reads workbooks, which may unpack to at most `max_bytes` together. So may the texts of cells,
+/// which repeat texts of a workbook.
+pub(crate) fn read_files(
+    files: Vec<SourceFile>,
+    max_bytes: u64,
+    mapping: &mut ImportMapping,
+) -> Result<ImportedItems, String> {
+    let (mut imported, mut left) = (ImportedItems::default(), [max_bytes; 2]);
+    for file in files.into_iter().filter(|file| Xlsx.recognizes(&file.path, "")) {
+        read_workbook(file, &mut left, mapping, &mut imported)?;
+    }
+    Ok(imported)
 }
 
 fn read_workbook(
@@ -77,11 +84,9 @@ fn read_workbook(
     let bytes = read_archive(&path, content, left, |name, part| {
         check_part(name, part).map_err(|error| format!("{path}: {}: {error}", truncate_echo(name)))
     })?;
-    let mut workbook = calamine::Xlsx::new(Cursor::new(bytes)).map_err(|error| problem(&error))?;
+    let mut workbook = calamine::Xlsx::new(Cursor::new(bytes))
+        .map_err(|error| format!("{path}{}", error_text(&error)))?;
     let sheets = workbook.sheets_metadata().to_vec();
-    if sheets.len() > MAX_SHEETS {
-        return Err(problem(&format!("it has more than {MAX_SHEETS} sheets; split it")));
-    }
     let (mut table, mut others) = (TableReader::new(path.clone(), imported), 0);
     for sheet in &sheets {
         let is_shown = sheet.typ == SheetType::WorkSheet && sheet.visible == SheetVisible::Visible;
@@ -89,9 +94,9 @@ fn read_workbook(
         let sheet_error = |error: String| format!("{path}: sheet {name:?}{error}");
         let is_table = is_shown && {
             let cells = workbook.worksheet_cells_reader(&sheet.name);
-            let cells = cells.map_err(|error| sheet_error(format!(": {error}")))?;
-            let rows = SheetRows::new(cells, left_texts);
-            read_sheet(rows, &mut table, mapping).map_err(sheet_error)?
+            let cells = cells.map_err(|error| sheet_error(error_text(&error)))?;
+            read_sheet(SheetRows::new(cells, left_texts), &mut table, mapping)
+                .map_err(sheet_error)?
         };
         others += usize::from(!is_table);
     }
@@ -117,6 +122,7 @@ fn read_sheet(
         let Some(headings) = rows.next().transpose()? else { return Ok(false) };
         let columns = find_columns(&headings.cells, &[], &mut mapping.clone())?;
         if columns.iter().any(|(_, field)| field == "title") {
+            rows.columns = columns.len();
             table.read(&headings.cells, rows, mapping)?;
             return Ok(true);
         }

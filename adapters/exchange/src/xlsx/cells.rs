@@ -2,7 +2,8 @@
 
 use std::io::Cursor;
 
-use calamine::{DataRef, ExcelDateTime, XlsxCellReader};
+use calamine::{DataRef, ExcelDateTime, XlsxCellReader, XlsxError};
+use reqlore_domain::bounded_types::truncate_echo;
 
 use crate::columns::MAX_COLUMNS;
 use crate::table::TableRow;
@@ -11,20 +12,24 @@ const DAY_SECONDS: f64 = 86_400.0;
 /// The day after 9999-12-31.
 const END_DAY: f64 = 2_958_466.0;
 /// What a cell takes besides its text.
-const CELL_BYTES: u64 = 16;
+const CELL_BYTES: usize = 32;
 
 /// The rows that have a text. An error begins with the row.
 pub(crate) struct SheetRows<'a> {
     cells: XlsxCellReader<'a, Cursor<Vec<u8>>>,
     /// The first cell of the next row: its row, column and text.
     next: Option<(u64, usize, String)>,
-    /// The bytes that the texts of cells may still have.
+    /// The columns of the table, so that a missing cell is an empty text.
+    pub(crate) columns: usize,
+    /// The reader fails after the end.
+    is_end: bool,
+    /// The bytes that cells may still take.
     left: &'a mut u64,
 }
 
 impl<'a> SheetRows<'a> {
     pub(crate) fn new(cells: XlsxCellReader<'a, Cursor<Vec<u8>>>, left: &'a mut u64) -> Self {
-        Self { cells, next: None, left }
+        Self { cells, next: None, columns: 0, is_end: false, left }
     }
 
     /// The next cell that has a text.
@@ -32,7 +37,9 @@ impl<'a> SheetRows<'a> {
         if let Some(cell) = self.next.take() {
             return Ok(Some(cell));
         }
-        while let Some(cell) = self.cells.next_cell().map_err(|error| format!(": {error}"))? {
+        while !self.is_end
+            && let Some(cell) = self.cells.next_cell().map_err(|error| error_text(&error))?
+        {
             let (row, column) = cell.get_position();
             let (number, column) = (u64::from(row) + 1, column as usize);
             let text = cell_text(cell.get_value());
@@ -43,13 +50,19 @@ impl<'a> SheetRows<'a> {
                 let problem = format!("at most {MAX_COLUMNS} columns are allowed");
                 return Err(format!(": row {number}: it has more columns; {problem}"));
             }
-            let rest = self.left.checked_sub(text.len() as u64 + CELL_BYTES);
-            *self.left = rest.ok_or_else(|| {
-                format!(": row {number}: the cells have more than 100 MiB of text; split them")
-            })?;
+            self.take_bytes(number, text.len())?;
             return Ok(Some((number, column, text)));
         }
+        self.is_end = true;
         Ok(None)
+    }
+
+    fn take_bytes(&mut self, number: u64, bytes: usize) -> Result<(), String> {
+        let rest = self.left.checked_sub(bytes as u64);
+        *self.left = rest.ok_or_else(|| {
+            format!(": row {number}: all cells together take more than 100 MiB; split the file")
+        })?;
+        Ok(())
     }
 
     fn next_row(&mut self) -> Result<Option<TableRow>, String> {
@@ -66,7 +79,12 @@ impl<'a> SheetRows<'a> {
             }
             row.cells[column] = text;
         }
-        Ok(Some(row).filter(|row| !row.cells.is_empty()))
+        if row.cells.is_empty() {
+            return Ok(None);
+        }
+        row.cells.resize(row.cells.len().max(self.columns), String::new());
+        self.take_bytes(row.number, row.cells.len() * CELL_BYTES)?;
+        Ok(Some(row))
     }
 }
 
@@ -76,6 +94,11 @@ impl Iterator for SheetRows<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         self.next_row().transpose()
     }
+}
+
+/// A problem of the file, which may repeat a part of it.
+pub(crate) fn error_text(error: &XlsxError) -> String {
+    format!(": {}", truncate_echo(&error.to_string()))
 }
 
 /// The text of a cell as its reader sees it, with dates in ISO 8601.
@@ -95,7 +118,7 @@ fn cell_text(value: &DataRef<'_>) -> String {
 }
 
 /// A number with the 15 digits that Excel shows.
-pub(crate) fn number_text(number: f64) -> String {
+fn number_text(number: f64) -> String {
     let shown = format!("{number:.14e}").parse().unwrap_or(number);
     // Without the sign of zero.
     (shown + 0.0).to_string()
