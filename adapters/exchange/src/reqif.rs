@@ -31,10 +31,6 @@ impl ExchangeFormat for ReqIf {
         is_document(path) || is_archive(path)
     }
 
-    fn is_binary(&self, path: &str) -> bool {
-        is_archive(path)
-    }
-
     fn read(
         &self,
         files: Vec<SourceFile>,

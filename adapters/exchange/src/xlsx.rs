@@ -9,7 +9,7 @@ use quick_xml::Reader;
 use quick_xml::events::Event;
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::ports::exchange::{
-    ExchangeFormat, ImportMapping, ImportedItems, MAX_SOURCE_BYTES, SourceFile,
+    ARCHIVE_MARK, ExchangeFormat, ImportMapping, ImportedItems, MAX_SOURCE_BYTES, SourceFile,
 };
 
 use self::cells::{SheetRows, error_text};
@@ -19,8 +19,6 @@ use crate::table::TableReader;
 
 pub(crate) struct Xlsx;
 
-/// The beginning of encrypted workbooks and of those of Excel 97.
-const COMPOUND_FILE: [u8; 4] = [0xd0, 0xcf, 0x11, 0xe0];
 /// The rows in which headings are found, below a title.
 const HEADING_ROWS: usize = 20;
 /// The memory that the texts or the styles of a workbook may take.
@@ -39,10 +37,6 @@ impl ExchangeFormat for Xlsx {
     fn recognizes(&self, path: &str, _: &str) -> bool {
         let path = path.to_ascii_lowercase();
         [".xlsx", ".xlsm", ".xls"].iter().any(|end| path.ends_with(end))
-    }
-
-    fn is_binary(&self, path: &str) -> bool {
-        self.recognizes(path, "")
     }
 
     fn read(
@@ -76,10 +70,9 @@ fn read_workbook(
 ) -> Result<(), String> {
     let problem = |error: &dyn std::fmt::Display| format!("{path}: {error}");
     let beginning = content.fill_buf().map_err(|error| problem(&error))?;
-    if beginning.starts_with(&COMPOUND_FILE) {
-        let text =
-            "it is encrypted, or a workbook of Excel 97; save it as .xlsx without a password";
-        return Err(problem(&text));
+    // Neither encrypted workbooks nor those of Excel 97 are archives.
+    if !beginning.starts_with(ARCHIVE_MARK.as_bytes()) {
+        return Err(problem(&"it is not a workbook; save it as .xlsx without a password"));
     }
     let bytes = read_archive(&path, content, left, |name, part| {
         check_part(name, part).map_err(|error| format!("{path}: {}: {error}", truncate_echo(name)))

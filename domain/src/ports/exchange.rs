@@ -16,17 +16,15 @@ pub const MAX_SOURCE_BYTES: u64 = 100 << 20;
 /// Bounds the memory of an import.
 pub const MAX_IMPORTED_ITEMS: usize = 100_000;
 
+/// The beginning of a ZIP archive.
+pub const ARCHIVE_MARK: &str = "PK\u{3}\u{4}";
+
 /// A file format that is imported, exported or both.
 pub trait ExchangeFormat: Sync {
     fn name(&self) -> &'static str;
 
     /// True if a file of the source probably has this format. `beginning` is its first part.
     fn recognizes(&self, path: &str, beginning: &str) -> bool;
-
-    /// True if the file with this path is not text.
-    fn is_binary(&self, _path: &str) -> bool {
-        false
-    }
 
     /// Reads the items of a source. Completes the mapping by guesses. The error names the file and
     /// the problem.
