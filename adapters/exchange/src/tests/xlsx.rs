@@ -31,9 +31,10 @@ fn parts(sheets: &[(&str, &str, &str)]) -> Vec<(String, String)> {
             "<Relationship Id=\"r{index}\" Type=\"{TYPE}/worksheet\" Target=\"{target}\"/>"
         )
         .unwrap();
-        let sheet = match rows.starts_with("<worksheet>") {
-            true => (*rows).to_owned(),
-            false => format!("<worksheet><sheetData>{rows}</sheetData></worksheet>"),
+        let sheet = if rows.starts_with("<worksheet>") {
+            (*rows).to_owned()
+        } else {
+            format!("<worksheet><sheetData>{rows}</sheetData></worksheet>")
         };
         parts.push((format!("xl/{target}"), sheet));
     }
@@ -70,12 +71,12 @@ fn with_part(name: &str, text: &str) -> Vec<u8> {
 
 /// A row of texts, and of cells that are given as XML.
 fn row(cells: &[&str]) -> String {
-    let cells = cells.iter().map(|cell| match cell.starts_with('<') {
-        true => (*cell).to_owned(),
-        false => format!(
-            "<c t=\"inlineStr\"><is><t xml:space=\"preserve\">{}</t></is></c>",
-            cell.replace('&', "&amp;")
-        ),
+    let cells = cells.iter().map(|cell| {
+        if cell.starts_with('<') {
+            return (*cell).to_owned();
+        }
+        let text = cell.replace('&', "&amp;");
+        format!("<c t=\"inlineStr\"><is><t xml:space=\"preserve\">{text}</t></is></c>")
     });
     format!("<row>{}</row>", cells.collect::<String>())
 }
