@@ -7,7 +7,7 @@ use reqlore_domain::ports::exchange::MAX_SOURCE_BYTES;
 use zip::ZipArchive;
 
 /// Calls `read` with the name and the content of each file in an archive, and returns the archive.
-/// What `read` reads may have at most `left` bytes, which are reduced. Errors begin with the path;
+/// The bytes that `read` reads are at most `left`, which is reduced. Errors begin with the path;
 /// those of `read` are returned as they are.
 pub(crate) fn read_archive(
     path: &str,

@@ -11,7 +11,7 @@ use crate::table::TableRow;
 const DAY_SECONDS: f64 = 86_400.0;
 /// The day after 9999-12-31.
 const END_DAY: f64 = 2_958_466.0;
-/// What a cell takes besides its text.
+/// The memory of a cell without its text.
 const CELL_BYTES: usize = 64;
 
 /// The rows that have a text. An error begins with the row.
