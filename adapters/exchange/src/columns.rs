@@ -1,112 +1,60 @@
 //! Guesses the field of a column by its heading, in English and German.
 
-use ::csv::StringRecord;
 use reqlore_domain::link_values::is_known_relation;
 use reqlore_domain::ports::exchange::ImportMapping;
 use reqlore_domain::records::answers::csv::unmark;
 use reqlore_domain::records::fields::IMPORTED_FROM;
 use reqlore_domain::records::kinds::find_kind;
 
+use crate::table::TableRow;
+
 /// More columns are not a table of items.
-const MAX_COLUMNS: usize = 1_000;
+pub(crate) const MAX_COLUMNS: usize = 1_000;
 /// The columns of our own CSV files whose values follow from others.
 const DERIVED: [&str; 4] = ["done", "children", "updated_at", IMPORTED_FROM];
 
 /// Headings by field, in lower case and without separators.
-const HEADINGS: [(&str, &[&str]); 16] = [
-    (
-        "id",
-        &[
-            "nr",
-            "no",
-            "nummer",
-            "number",
-            "key",
-            "schlüssel",
-            "kennung",
-            "reqid",
-            "issuekey",
-            "referenz",
-            "reference",
-        ],
-    ),
-    ("kind", &["art", "itemtype", "issuetype", "vorgangstyp", "elementtyp"]),
-    (
-        "title",
-        &[
-            "titel",
-            "name",
-            "summary",
-            "zusammenfassung",
-            "bezeichnung",
-            "betreff",
-            "subject",
-            "überschrift",
-        ],
-    ),
-    ("text", &["description", "beschreibung", "body", "inhalt", "anforderungstext", "details"]),
-    ("status", &["state", "zustand", "stand", "bearbeitungsstand"]),
-    ("priority", &["prio", "priorität", "wichtigkeit", "dringlichkeit"]),
-    ("type", &["typ", "anforderungsart", "requirementtype"]),
+const HEADINGS: [(&str, &str); 16] = [
+    ("id", "nr no nummer number key schlüssel kennung reqid issuekey referenz reference"),
+    ("kind", "art itemtype issuetype vorgangstyp elementtyp"),
+    ("title", "titel name summary zusammenfassung bezeichnung betreff subject überschrift"),
+    ("text", "description beschreibung body inhalt anforderungstext details"),
+    ("status", "state zustand stand bearbeitungsstand"),
+    ("priority", "prio priorität wichtigkeit dringlichkeit"),
+    ("type", "typ anforderungsart requirementtype"),
     (
         "assignee",
-        &[
-            "zuständig",
-            "verantwortlich",
-            "verantwortlicher",
-            "verantwortliche",
-            "bearbeiter",
-            "owner",
-            "assignedto",
-        ],
+        "zuständig verantwortlich verantwortlicher verantwortliche bearbeiter owner assignedto",
     ),
-    (
-        "tags",
-        &["tag", "labels", "label", "schlagworte", "schlagwort", "schlagwörter", "stichworte"],
-    ),
+    ("tags", "tag labels label schlagworte schlagwort schlagwörter stichworte"),
     (
         "parent",
-        &[
-            "parentid",
-            "parentkey",
-            "epiclink",
-            "customfieldepiclink",
-            "parentissue",
-            "übergeordnet",
-            "gehörtzu",
-            "elternelement",
-            "oberpunkt",
-        ],
+        "parentid parentkey epiclink customfieldepiclink parentissue übergeordnet gehörtzu \
+         elternelement oberpunkt",
     ),
-    ("epic", &["epos", "epicname"]),
-    ("story", &["userstory", "anwendergeschichte"]),
-    ("rank", &["rang", "reihenfolge"]),
+    ("epic", "epos epicname"),
+    ("story", "userstory anwendergeschichte"),
+    ("rank", "rang reihenfolge"),
     (
         "depends_on",
-        &[
-            "dependson",
-            "abhängigvon",
-            "hängtabvon",
-            "setztvoraus",
-            "dependencies",
-            "inwardissuelinkblocks",
-        ],
+        "dependson abhängigvon hängtabvon setztvoraus dependencies inwardissuelinkblocks",
     ),
-    ("blocks", &["blockiert", "outwardissuelinkblocks"]),
-    ("relates_to", &["relatesto", "outwardissuelinkrelates"]),
+    ("blocks", "blockiert outwardissuelinkblocks"),
+    ("relates_to", "relatesto outwardissuelinkrelates"),
 ];
 
 /// German names of kinds, and types of issues in Jira.
-const KINDS: [(&str, &[&str]); 5] = [
-    ("epic", &["epos", "thema"]),
-    (
-        "user_story",
-        &["anwendergeschichte", "geschichte", "task", "bug", "improvement", "newfeature"],
-    ),
-    ("requirement", &["anforderung", "req", "subtask"]),
-    ("acceptance_criteria", &["akzeptanzkriterium", "abnahmekriterium", "kriterium"]),
-    ("decision", &["entscheidung"]),
+const KINDS: [(&str, &str); 5] = [
+    ("epic", "epos thema"),
+    ("user_story", "anwendergeschichte geschichte task bug improvement newfeature"),
+    ("requirement", "anforderung req subtask"),
+    ("acceptance_criteria", "akzeptanzkriterium abnahmekriterium kriterium"),
+    ("decision", "entscheidung"),
 ];
+
+fn has_word(words: &str, word: &str) -> bool {
+    words.split(' ').any(|one| one == word)
+}
 
 fn normalize(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
@@ -121,7 +69,7 @@ pub(crate) fn guess_field(heading: &str, custom_fields: &[(String, String)]) -> 
         }
     }
     for (field, headings) in HEADINGS {
-        if normalize(field) == word || headings.contains(&&*word) {
+        if normalize(field) == word || has_word(headings, &word) {
             return field.to_owned();
         }
     }
@@ -130,8 +78,8 @@ pub(crate) fn guess_field(heading: &str, custom_fields: &[(String, String)]) -> 
 
 /// The heading and field of each column; the mapping gets the guessed ones.
 pub(crate) fn find_columns(
-    headings: &StringRecord,
-    sample: &[StringRecord],
+    headings: &[String],
+    sample: &[TableRow],
     mapping: &mut ImportMapping,
 ) -> Result<Vec<(String, String)>, String> {
     if headings.len() > MAX_COLUMNS {
@@ -162,7 +110,7 @@ pub(crate) fn find_columns(
     for (index, (heading, _)) in columns.clone().iter().enumerate() {
         let is_given = mapping.columns.contains_key(heading);
         let field = &columns[index].1;
-        let cells = sample.iter().filter_map(|row| row.get(index)).map(str::trim);
+        let cells = sample.iter().filter_map(|row| row.cells.get(index)).map(|cell| cell.trim());
         let mut filled = cells.filter(|cell| !cell.is_empty()).peekable();
         // `Type` is a kind of item in many tools.
         let guessed = match &**field {
@@ -199,6 +147,6 @@ pub(crate) fn kind_of(word: &str) -> Option<&'static str> {
         return Some(kind.name);
     }
     let word = normalize(word);
-    let found = KINDS.iter().find(|(_, words)| words.contains(&&*word));
+    let found = KINDS.iter().find(|(_, words)| has_word(words, &word));
     found.map(|(kind, _)| *kind)
 }

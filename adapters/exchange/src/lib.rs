@@ -1,5 +1,6 @@
 //! Formats of other tools: reads their items, and writes items for them.
 
+mod archive;
 mod backlog_md;
 mod columns;
 mod csv;
@@ -19,13 +20,15 @@ mod spec_files;
 mod spec_kit;
 mod statements;
 mod strictdoc;
+mod table;
 #[cfg(test)]
 mod tests;
+mod xlsx;
 
 use reqlore_domain::ports::exchange::ExchangeFormat;
 
 /// All formats. A format before another one recognizes a special form of its files.
-pub const FORMATS: [&dyn ExchangeFormat; 12] = [
+pub const FORMATS: [&dyn ExchangeFormat; 13] = [
     &openspec::OpenSpec,
     &kiro::Kiro,
     &spec_kit::SpecKit,
@@ -34,6 +37,7 @@ pub const FORMATS: [&dyn ExchangeFormat; 12] = [
     &strictdoc::StrictDoc,
     &markdown::MarkdownDocument,
     &csv::Csv,
+    &xlsx::Xlsx,
     &github::GitHub,
     &needs_json::NeedsJson,
     &reqif::ReqIf,

@@ -7,17 +7,17 @@ mod xhtml;
 mod xhtml_render;
 mod xml;
 
-use std::io::{BufRead, BufReader, Cursor, Read};
+use std::io::{BufRead, Read};
 
 use reqlore_domain::ports::exchange::{
     ExchangeFormat, ExportedFiles, ImportMapping, ImportedItems, MAX_SOURCE_BYTES, SourceFile,
 };
 use reqlore_domain::records::answers::lists::ListedItem;
-use zip::ZipArchive;
 
 use self::items::add_items;
 use self::write::write_document;
 use self::xml::read_document;
+use crate::archive::read_archive;
 use crate::names::check_length;
 
 pub(crate) struct ReqIf;
@@ -61,7 +61,7 @@ pub(crate) fn read_files(
     let (mut imported, mut left) = (ImportedItems::default(), max_bytes);
     for SourceFile { path, content } in files {
         if is_archive(&path) {
-            read_archive(&path, content, &mut left, mapping, &mut imported)?;
+            read_documents(&path, content, &mut left, mapping, &mut imported)?;
         } else if is_document(&path) {
             read_file(&path, content, mapping, &mut imported)?;
         }
@@ -80,36 +80,25 @@ fn read_file(
 }
 
 /// Reads the documents in an archive, which may unpack to at most `left` bytes. Reduces `left`.
-fn read_archive(
+fn read_documents(
     path: &str,
     content: impl Read,
     left: &mut u64,
     mapping: &mut ImportMapping,
     imported: &mut ImportedItems,
 ) -> Result<(), String> {
-    let problem = |error: &dyn std::fmt::Display| format!("{path}: {error}");
-    let mut bytes = Vec::new();
-    content.take(MAX_SOURCE_BYTES).read_to_end(&mut bytes).map_err(|error| problem(&error))?;
-    let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| problem(&error))?;
     let mut others = 0;
-    for index in 0..archive.len() {
-        let entry = archive.by_index(index).map_err(|error| problem(&error))?;
-        let name = entry.name().map_err(|error| problem(&error))?;
-        if !entry.is_file() || !is_document(&name) {
-            others += usize::from(entry.is_file());
-            continue;
+    read_archive(path, content, left, |name, content| {
+        if !is_document(name) {
+            others += 1;
+            return Ok(());
         }
         // The path is a name only; nothing is written to it.
         let entry_path = format!("{path}/{name}");
-        check_length("the path of a file", &entry_path).map_err(|error| problem(&error))?;
-        let mut limited = entry.take(*left + 1);
-        let read = read_file(&entry_path, BufReader::new(&mut limited), mapping, imported);
-        let Some(rest) = limited.limit().checked_sub(1) else {
-            return Err(problem(&"the archives unpack to more than 100 MiB; split them"));
-        };
-        *left = rest;
-        read?;
-    }
+        check_length("the path of a file", &entry_path)
+            .map_err(|problem| format!("{path}: {problem}"))?;
+        read_file(&entry_path, content, mapping, imported)
+    })?;
     if others > 0 {
         imported.notes.push(format!("{path}: images and other files that are not taken: {others}"));
     }

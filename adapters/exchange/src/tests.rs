@@ -1,10 +1,13 @@
 //! Reads sources in memory, and the complete items that follow from them.
 
-use std::io::Cursor;
+use std::io::{Cursor, Write as _};
 
 use reqlore_domain::ports::exchange::{
     ExchangeFormat, ImportMapping, ImportedItem, ImportedItems, SourceFile,
 };
+
+use zip::ZipWriter;
+use zip::write::SimpleFileOptions;
 
 use crate::FORMATS;
 
@@ -17,6 +20,7 @@ mod needs_json;
 mod reqif;
 mod spec_kit;
 mod strictdoc;
+mod xlsx;
 
 fn try_read(format: &dyn ExchangeFormat, files: &[(&str, &str)]) -> Result<ImportedItems, String> {
     let files = files.iter().map(|(path, text)| SourceFile {
@@ -40,6 +44,15 @@ fn item(path: &str, [kind, id, parent, title, text]: [&str; 5]) -> ImportedItem 
         text: text.to_owned(),
         ..ImportedItem::default()
     }
+}
+
+fn archive(entries: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, bytes) in entries {
+        writer.start_file(*name, SimpleFileOptions::default()).unwrap();
+        writer.write_all(bytes).unwrap();
+    }
+    writer.finish().unwrap().into_inner()
 }
 
 /// The kind and ID of each item.

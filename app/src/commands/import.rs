@@ -31,8 +31,10 @@ const SAMPLE_BYTES: u64 = 64 << 10;
 /// Maximum lines of each section of the report.
 const MAX_LINES: usize = 50;
 const MAX_MAPPING_BYTES: u64 = 1 << 20;
-const EXTENSIONS: [&str; 10] =
-    ["csv", "tsv", "json", "md", "markdown", "yml", "yaml", "sdoc", "reqif", "reqifz"];
+const EXTENSIONS: [&str; 12] = [
+    "csv", "tsv", "xlsx", "xlsm", "json", "md", "markdown", "yml", "yaml", "sdoc", "reqif",
+    "reqifz",
+];
 /// Hidden folders that tools use for specifications.
 const HIDDEN_SOURCES: [&str; 2] = [".kiro", ".specify"];
 

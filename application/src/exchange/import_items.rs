@@ -7,7 +7,8 @@ use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::exchange::{
-    ExchangeFormat, ImportMapping, ImportedItems, SourceFile, find_format, format_names,
+    ARCHIVE_MARK, ExchangeFormat, ImportMapping, ImportedItems, SourceFile, find_format,
+    format_names,
 };
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::record_list::RecordQuery;
@@ -72,6 +73,9 @@ impl Tool for ImportItems {
         let ports = &*context.ports;
         if content.len() > MAX_CONTENT_BYTES {
             return Err(content_error("larger than 1 MiB; split it"));
+        }
+        if content.starts_with(ARCHIVE_MARK) {
+            return Err(content_error("it is an archive, not text; use `reqlore import`"));
         }
         let path = path.as_str().trim();
         let format = choose_format(ports.exchange_formats, format.as_ref(), path, &content)?;

@@ -16,6 +16,9 @@ pub const MAX_SOURCE_BYTES: u64 = 100 << 20;
 /// Bounds the memory of an import.
 pub const MAX_IMPORTED_ITEMS: usize = 100_000;
 
+/// The beginning of a ZIP archive.
+pub const ARCHIVE_MARK: &str = "PK\u{3}\u{4}";
+
 /// A file format that is imported, exported or both.
 pub trait ExchangeFormat: Sync {
     fn name(&self) -> &'static str;

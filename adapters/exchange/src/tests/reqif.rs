@@ -1,16 +1,14 @@
 //! ReqIF documents and archives, also hostile ones.
 
-use std::io::{Cursor, Write as _};
+use std::io::Cursor;
 
 use reqlore_domain::ports::exchange::{
     ExchangeFormat as _, ImportMapping, ImportedItem, ImportedItems, SourceFile,
 };
 use reqlore_domain::records::answers::lists::ListedItem;
 use serde_json::json;
-use zip::ZipWriter;
-use zip::write::SimpleFileOptions;
 
-use super::{item, outline, read, recognized, try_read};
+use super::{archive, item, outline, read, recognized, try_read};
 use crate::reqif::{ReqIf, read_files};
 
 const START: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<REQ-IF xmlns=\"r\" \
@@ -169,15 +167,6 @@ fn xhtml_becomes_markdown() {
     ] {
         assert_eq!(markdown(xml), expected, "{xml}");
     }
-}
-
-fn archive(entries: &[(&str, &[u8])]) -> Vec<u8> {
-    let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
-    for (name, bytes) in entries {
-        writer.start_file(*name, SimpleFileOptions::default()).unwrap();
-        writer.write_all(bytes).unwrap();
-    }
-    writer.finish().unwrap().into_inner()
 }
 
 fn read_bytes(path: &str, bytes: Vec<u8>) -> Result<ImportedItems, String> {

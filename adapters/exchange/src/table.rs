@@ -1,0 +1,159 @@
+//! Tables: one item a row, one field a column.
+
+use std::collections::{BTreeMap, HashMap};
+
+use reqlore_domain::link_values::is_known_relation;
+use reqlore_domain::ports::exchange::{ImportMapping, ImportedItem, ImportedItems};
+use reqlore_domain::records::answers::csv::{split_list, unmark};
+use serde_json::json;
+
+use crate::columns::{find_columns, kind_of};
+use crate::names::{title_of, unique_id};
+
+/// The rows in which the meaning of a column is guessed.
+const SAMPLE_ROWS: usize = 50;
+
+/// The texts of a row, with its number as spreadsheets show it.
+#[derive(Default)]
+pub(crate) struct TableRow {
+    pub(crate) number: u64,
+    pub(crate) cells: Vec<String>,
+}
+
+/// Reads the tables of a file, whose rows may name the same epics and stories.
+pub(crate) struct TableReader<'a> {
+    path: String,
+    columns: Vec<(String, String)>,
+    /// Kinds by their word in the file.
+    kinds: BTreeMap<String, String>,
+    used: HashMap<String, usize>,
+    pub(crate) imported: &'a mut ImportedItems,
+    /// Epics and stories that rows name by a title.
+    made: HashMap<(String, String), String>,
+}
+
+impl<'a> TableReader<'a> {
+    pub(crate) fn new(path: String, imported: &'a mut ImportedItems) -> Self {
+        Self {
+            path,
+            columns: Vec::new(),
+            kinds: BTreeMap::new(),
+            used: HashMap::new(),
+            imported,
+            made: HashMap::new(),
+        }
+    }
+
+    /// Reads a table. The error begins with the row.
+    pub(crate) fn read(
+        &mut self,
+        headings: &[String],
+        mut rows: impl Iterator<Item = Result<TableRow, String>>,
+        mapping: &mut ImportMapping,
+    ) -> Result<(), String> {
+        let sample: Vec<TableRow> = rows.by_ref().take(SAMPLE_ROWS).collect::<Result<_, _>>()?;
+        self.columns = find_columns(headings, &sample, mapping)?;
+        self.kinds = mapping.values.get("kind").cloned().unwrap_or_default();
+        for row in sample.into_iter().map(Ok).chain(rows) {
+            let TableRow { number, cells } = row?;
+            self.read_row(&cells).map_err(|problem| format!(": row {number}: {problem}"))?;
+        }
+        Ok(())
+    }
+
+    fn read_row(&mut self, row: &[String]) -> Result<(), String> {
+        if row.iter().all(|cell| cell.trim().is_empty()) {
+            return Ok(());
+        }
+        if row.len() > self.columns.len() {
+            let (cells, columns) = (row.len(), self.columns.len());
+            return Err(format!("it has {cells} cells, but the table has {columns} columns"));
+        }
+        let mut item = ImportedItem { kind: "requirement".to_owned(), ..ImportedItem::default() };
+        let [mut epic, mut story] = [String::new(), String::new()];
+        let mut tags: Option<Vec<String>> = None;
+        for ((heading, field), cell) in self.columns.iter().zip(row) {
+            let text = unmark(cell);
+            match &**field {
+                "" => {}
+                "id" => item.id = Some(text.trim().to_owned()).filter(|id| !id.is_empty()),
+                "kind" if text.trim().is_empty() => {}
+                "kind" => {
+                    let word = self.kinds.get(text.trim()).map_or(text, |kind| kind).trim();
+                    let kind = kind_of(word).ok_or_else(|| {
+                        format!("{heading}: {word:?} is not a kind of items; map it to one")
+                    })?;
+                    kind.clone_into(&mut item.kind);
+                }
+                "title" => text.trim().clone_into(&mut item.title),
+                "text" => text.clone_into(&mut item.text),
+                "parent" => item.parent = Some(text.trim().to_owned()).filter(|id| !id.is_empty()),
+                "epic" => text.trim().clone_into(&mut epic),
+                "story" => text.trim().clone_into(&mut story),
+                "tag" | "tags" => tags.get_or_insert_default().extend(split_list(text)),
+                relation if is_known_relation(relation) => {
+                    let targets = item.links.entry(relation.to_owned()).or_default();
+                    targets.extend(split_list(text));
+                }
+                field => _ = item.values.insert(field.to_owned(), json!(text)),
+            }
+        }
+        item.values.extend(tags.map(|tags| ("tags".to_owned(), json!(tags))));
+        // An empty extra key or link is no value.
+        item.links.retain(|_, targets| !targets.is_empty());
+        if item.title.is_empty() {
+            item.title = title_of(&item.text);
+        }
+        let id = item.id.clone().unwrap_or_else(|| unique_id(&mut self.used, &item.title));
+        item.source = format!("{}#{id}", self.path);
+        self.find_parent(&mut item, &epic, &story)?;
+        self.imported.push(item)
+    }
+
+    /// Makes the epic and the story that a row names by their titles.
+    fn find_parent(
+        &mut self,
+        item: &mut ImportedItem,
+        epic: &str,
+        story: &str,
+    ) -> Result<(), String> {
+        let has_story = matches!(&*item.kind, "requirement" | "acceptance_criteria");
+        if item.parent.is_some() || !has_story && item.kind != "user_story" {
+            return Ok(());
+        }
+        let epic = if epic.is_empty() { None } else { Some(self.make("epic", epic, None)?) };
+        item.parent = epic;
+        if has_story && !story.is_empty() {
+            let epic = item.parent.take();
+            item.parent = Some(self.make("user_story", story, epic)?);
+        }
+        Ok(())
+    }
+
+    /// The ID or source of the item that a cell names: another row, or one that is made for it.
+    fn make(&mut self, kind: &str, name: &str, parent: Option<String>) -> Result<String, String> {
+        let prefix = if kind == "epic" { "EP-" } else { "US-" };
+        if name.starts_with(prefix) {
+            return Ok(name.to_owned());
+        }
+        let key = (kind.to_owned(), format!("{}/{name}", parent.as_deref().unwrap_or_default()));
+        if let Some(source) = self.made.get(&key) {
+            return Ok(source.clone());
+        }
+        let mut id = format!("{kind}:{name}");
+        if let Some(parent) = &parent {
+            let parent = parent.split_once('#').map_or(&**parent, |(_, id)| id);
+            id = format!("{parent}/{id}");
+        }
+        let source = format!("{}#{id}", self.path);
+        self.imported.push(ImportedItem {
+            source: source.clone(),
+            kind: kind.to_owned(),
+            title: name.to_owned(),
+            parent,
+            ..ImportedItem::default()
+        })?;
+        self.made.insert(key, source.clone());
+        Ok(source)
+    }
+}

@@ -1,0 +1,158 @@
+//! Workbooks of Excel: each visible sheet with a heading for the title is a table as in CSV.
+
+mod cells;
+
+use std::io::{self, BufRead, Cursor};
+
+use calamine::{Reader as _, SheetType, SheetVisible};
+use quick_xml::Reader;
+use quick_xml::events::Event;
+use reqlore_domain::bounded_types::truncate_echo;
+use reqlore_domain::ports::exchange::{
+    ARCHIVE_MARK, ExchangeFormat, ImportMapping, ImportedItems, MAX_SOURCE_BYTES, SourceFile,
+};
+
+use self::cells::{SheetRows, error_text};
+use crate::archive::read_archive;
+use crate::columns::find_columns;
+use crate::table::TableReader;
+
+pub(crate) struct Xlsx;
+
+/// The rows in which headings are found, below a title.
+const HEADING_ROWS: usize = 20;
+/// The memory that the texts or the styles of a workbook may take.
+const MAX_PART_MEMORY: usize = 256 << 20;
+/// The memory of a text without its letters, and of a style without its name and format.
+const TEXT_BYTES: usize = 64;
+const STYLE_BYTES: usize = 1_024;
+/// More texts than this number of digits counts are not declared.
+const MAX_COUNT_DIGITS: usize = 7;
+
+impl ExchangeFormat for Xlsx {
+    fn name(&self) -> &'static str {
+        "xlsx"
+    }
+
+    fn recognizes(&self, path: &str, _: &str) -> bool {
+        let path = path.to_ascii_lowercase();
+        [".xlsx", ".xlsm", ".xls"].iter().any(|end| path.ends_with(end))
+    }
+
+    fn read(
+        &self,
+        files: Vec<SourceFile>,
+        mapping: &mut ImportMapping,
+    ) -> Result<ImportedItems, String> {
+        read_files(files, MAX_SOURCE_BYTES, mapping)
+    }
+}
+
+/// Reads workbooks, which may unpack to at most `max_bytes` together. So may the texts of cells,
+/// which repeat texts of a workbook.
+pub(crate) fn read_files(
+    files: Vec<SourceFile>,
+    max_bytes: u64,
+    mapping: &mut ImportMapping,
+) -> Result<ImportedItems, String> {
+    let (mut imported, mut left) = (ImportedItems::default(), [max_bytes; 2]);
+    for file in files.into_iter().filter(|file| Xlsx.recognizes(&file.path, "")) {
+        read_workbook(file, &mut left, mapping, &mut imported)?;
+    }
+    Ok(imported)
+}
+
+fn read_workbook(
+    SourceFile { path, mut content }: SourceFile,
+    [left, left_texts]: &mut [u64; 2],
+    mapping: &mut ImportMapping,
+    imported: &mut ImportedItems,
+) -> Result<(), String> {
+    let problem = |error: &dyn std::fmt::Display| format!("{path}: {error}");
+    let beginning = content.fill_buf().map_err(|error| problem(&error))?;
+    // Neither encrypted workbooks nor those of Excel 97 are archives.
+    if !beginning.starts_with(ARCHIVE_MARK.as_bytes()) {
+        return Err(problem(&"it is not a workbook; save it as .xlsx without a password"));
+    }
+    let bytes = read_archive(&path, content, left, |name, part| {
+        check_part(name, part).map_err(|error| format!("{path}: {}: {error}", truncate_echo(name)))
+    })?;
+    let mut workbook = calamine::Xlsx::new(Cursor::new(bytes))
+        .map_err(|error| format!("{path}{}", error_text(&error)))?;
+    let sheets = workbook.sheets_metadata().to_vec();
+    let (mut table, mut others) = (TableReader::new(path.clone(), imported), 0);
+    for sheet in &sheets {
+        let is_shown = sheet.typ == SheetType::WorkSheet && sheet.visible == SheetVisible::Visible;
+        let name = truncate_echo(&sheet.name);
+        let sheet_error = |error: String| format!("{path}: sheet {name:?}{error}");
+        let is_table = is_shown && {
+            let cells = workbook.worksheet_cells_reader(&sheet.name);
+            let cells = cells.map_err(|error| sheet_error(error_text(&error)))?;
+            read_sheet(SheetRows::new(cells, left_texts), &mut table, mapping)
+                .map_err(sheet_error)?
+        };
+        others += usize::from(!is_table);
+    }
+    if others == sheets.len() {
+        return Err(problem(
+            &"no visible sheet has a heading for the title; name it Title, or map it with --map",
+        ));
+    }
+    if others > 0 {
+        let note = format!("{path}: hidden sheets, and sheets without a title column: {others}");
+        imported.notes.push(note);
+    }
+    Ok(())
+}
+
+/// Reads a sheet. False if it is not a table. The error begins with the row.
+fn read_sheet(
+    mut rows: SheetRows<'_>,
+    table: &mut TableReader<'_>,
+    mapping: &mut ImportMapping,
+) -> Result<bool, String> {
+    for _ in 0..HEADING_ROWS {
+        let Some(headings) = rows.next().transpose()? else { return Ok(false) };
+        let columns = find_columns(&headings.cells, &[], &mut mapping.clone())?;
+        if columns.iter().any(|(_, field)| field == "title") {
+            rows.columns = columns.len();
+            table.read(&headings.cells, rows, mapping)?;
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Reads a file of a workbook to its end. Refuses texts and styles that would fill the memory:
+/// the reader of workbooks keeps them, reserves what they declare and copies the name and the
+/// format of each style.
+fn check_part(name: &str, part: &mut dyn BufRead) -> Result<(), String> {
+    let name = name.to_ascii_lowercase();
+    let is_styles = name.ends_with("styles.xml");
+    if !is_styles && !name.ends_with("sharedstrings.xml") {
+        return io::copy(part, &mut io::sink()).map(drop).map_err(|error| error.to_string());
+    }
+    let mut reader = Reader::from_reader(part);
+    let (mut elements, mut longest, mut buffer) = (0, 0, Vec::new());
+    loop {
+        buffer.clear();
+        let event = reader.read_event_into(&mut buffer).map_err(|error| error.to_string())?;
+        let element = match event {
+            Event::Eof => return Ok(()),
+            Event::Start(element) | Event::Empty(element) => element,
+            _ => continue,
+        };
+        let mut is_large = false;
+        for attribute in element.attributes() {
+            let attribute = attribute.map_err(|error| error.to_string())?;
+            let is_count = attribute.key.local_name().as_ref() == "uniqueCount";
+            is_large |= is_count && attribute.value.len() > MAX_COUNT_DIGITS;
+            longest = longest.max(attribute.value.len());
+        }
+        elements += 1;
+        let bytes = if is_styles { STYLE_BYTES + 2 * longest } else { TEXT_BYTES };
+        if is_large || elements * bytes > MAX_PART_MEMORY {
+            return Err("it has too many styles or different texts; split it".to_owned());
+        }
+    }
+}
