@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::issue_fields::item_of;
 use crate::markdown::{is_markdown, other_files_note};
 use crate::names::unique_id;
-use crate::outline::sections;
+use crate::outline::{sections, whole_text};
 use crate::statements::{StatementForm, take_statements};
 
 pub(crate) struct BacklogMd;
@@ -32,6 +32,7 @@ impl ExchangeFormat for BacklogMd {
     fn read(&self, files: Vec<SourceFile>, _: &mut ImportMapping) -> Result<ImportedItems, String> {
         let mut imported = ImportedItems::default();
         let (mut others, mut made, mut milestones) = (0, HashSet::new(), BTreeMap::new());
+        let (mut tasks, mut without_id) = (HashMap::new(), Vec::new());
         for mut file in files.into_iter().filter(|file| is_markdown(&file.path)) {
             let (text, path) = (file.read_text()?, &file.path);
             let Some((root, folder)) = folder_of(path) else {
@@ -40,7 +41,7 @@ impl ExchangeFormat for BacklogMd {
             };
             let mut fields = read_fields(&text, path, &mut imported.notes);
             let Some(id) = fields.get("id") else {
-                others += 1;
+                without_id.push(path.clone());
                 continue;
             };
             let (id, body) = (value_text(id).to_lowercase(), front_matter::body(&text));
@@ -53,7 +54,11 @@ impl ExchangeFormat for BacklogMd {
                 made.insert(source);
                 continue;
             }
-            let mut story = item_of("user_story", format!("{root}#{id}"), title, fields);
+            let source = format!("{root}#{id}");
+            if let Some(other) = tasks.insert(source.clone(), path.clone()) {
+                return Err(format!("{path}: {other} has the ID {id} too; change one of them"));
+            }
+            let mut story = item_of("user_story", source, title, fields);
             let milestone = story.values.remove("milestone").map(|name| value_text(&name));
             if let Some(name) = milestone.filter(|name| !name.is_empty()) {
                 let source = format!("{root}#milestone {}", name.to_lowercase());
@@ -74,6 +79,13 @@ impl ExchangeFormat for BacklogMd {
             imported.push(item_of("epic", source, title, BTreeMap::new()))?;
         }
         imported.notes.extend(other_files_note(others, "drafts, archives and documents"));
+        if !without_id.is_empty() {
+            let (count, shown) = (without_id.len(), &without_id[..without_id.len().min(10)]);
+            let files = shown.join(", ");
+            imported
+                .notes
+                .push(format!("tasks without an ID that are not imported: {count}: {files}"));
+        }
         Ok(imported)
     }
 }
@@ -124,29 +136,39 @@ fn quote_names(text: &str) -> String {
     quoted
 }
 
-/// The acceptance criteria of a task. All else is its text.
+/// The acceptance criteria of a task: the items of the section with a box, or all if none has one.
+/// All else is its text.
 fn take_criteria(story: &mut ImportedItem, body: &str) -> Vec<ImportedItem> {
     let (before, found) = sections(body);
     let mut text = format!("{}\n\n{before}", story.text);
-    let (mut criteria, mut used) = (Vec::new(), HashMap::new());
-    for section in found {
-        if !section.heading.title.starts_with("Acceptance Criteria") {
+    let (mut criteria, mut used, mut index) = (Vec::new(), HashMap::new(), 0);
+    while let Some(section) = found.get(index) {
+        if section.heading.level != 2 || section.heading.title != "Acceptance Criteria" {
             text.extend([section.line, "\n", section.text]);
+            index += 1;
             continue;
         }
-        let (rest, items) =
-            take_statements(section.text, |one| one.form == StatementForm::ListItem);
-        let rest = rest.replace("<!-- AC:BEGIN -->", "").replace("<!-- AC:END -->", "");
+        let (whole, next) = whole_text(body, &found, index);
+        index = next;
+        let whole = whole.replace("<!-- AC:BEGIN -->", "").replace("<!-- AC:END -->", "");
+        let take = |has_box: bool| {
+            take_statements(&whole, |one| {
+                let is_taken = !has_box || split_box(&one.whole).is_some();
+                one.form == StatementForm::ListItem && is_taken
+            })
+        };
+        let (mut rest, mut items) = take(true);
+        if items.is_empty() {
+            (rest, items) = take(false);
+        }
         if !rest.trim().is_empty() {
             text.extend([section.line, "\n\n", rest.trim(), "\n\n"]);
         }
         for (index, item) in items.iter().enumerate() {
             // `[x] #1 Text`
-            let marks = [("[ ] ", "Open"), ("[x] ", "Met"), ("[X] ", "Met")];
-            let marked = marks.iter().find_map(|(mark, status)| {
-                Some((item.whole.strip_prefix(mark)?, Some(("status".to_owned(), json!(status)))))
-            });
-            let (text, status) = marked.unwrap_or((&item.whole, None));
+            let (status, text) = split_box(&item.whole).unwrap_or_default();
+            let text = if status.is_empty() { &item.whole } else { text };
+            let status = (!status.is_empty()).then(|| ("status".to_owned(), json!(status)));
             let position = (index + 1).to_string();
             let numbered = text.strip_prefix('#').and_then(|text| text.split_once(' '));
             let (number, text) = numbered.unwrap_or((&position, text));
@@ -163,4 +185,14 @@ fn take_criteria(story: &mut ImportedItem, body: &str) -> Vec<ImportedItem> {
     }
     text.trim().clone_into(&mut story.text);
     criteria
+}
+
+/// Splits the status from the text of an item with a box. Other marks have a status of their own.
+fn split_box(item: &str) -> Option<(&str, &str)> {
+    let (mark, text) = item.strip_prefix('[')?.split_once("] ")?;
+    match mark {
+        " " => Some(("Open", text)),
+        "x" | "X" => Some(("Met", text)),
+        _ => (mark.len() == 1 && !mark.contains(char::is_alphanumeric)).then_some((mark, text)),
+    }
 }

@@ -1,11 +1,12 @@
 //! Kiro: one specification a folder below `.kiro/specs`. Its numbered requirements have a user
-//! story and acceptance criteria.
+//! story and acceptance criteria. Templates and settings have files of the same name.
 
 use reqlore_domain::ports::exchange::{ExchangeFormat, ImportMapping, ImportedItems, SourceFile};
 
 use crate::names::{folder_of, title_of};
 use crate::outline::Section;
 use crate::spec_files::{SpecReader, read_specs, split_heading};
+use crate::statements::take_statements;
 
 pub(crate) struct Kiro;
 
@@ -15,23 +16,27 @@ impl ExchangeFormat for Kiro {
     }
 
     fn recognizes(&self, path: &str, beginning: &str) -> bool {
-        spec_of(path).is_some() && (is_in_kiro(path) || beginning.contains("**User Story:**"))
+        spec_of(path).is_some()
+            && (spec_in_kiro(path).is_some() || beginning.contains("**User Story:**"))
     }
 
     fn read(&self, files: Vec<SourceFile>, _: &mut ImportMapping) -> Result<ImportedItems, String> {
         // Other files of a repository may have the same name.
-        let has_folder = files.iter().any(|file| is_in_kiro(&file.path));
-        let name_of: fn(&str) -> Option<&str> = if has_folder { spec_in_kiro } else { spec_of };
+        let names: [fn(&str) -> Option<&str>; 2] = [spec_in_kiro, spec_in_specs];
+        let is_used =
+            |name: &fn(&str) -> Option<&str>| files.iter().any(|file| name(&file.path).is_some());
+        let name_of = names.into_iter().find(is_used).unwrap_or(spec_of);
         read_specs(files, "designs, tasks and steering", name_of, read_section)
     }
 }
 
-fn is_in_kiro(path: &str) -> bool {
-    path.split('/').any(|part| part == ".kiro")
+fn spec_in_kiro(path: &str) -> Option<&str> {
+    spec_in_specs(path).filter(|_| path.rsplit('/').nth(3) == Some(".kiro"))
 }
 
-fn spec_in_kiro(path: &str) -> Option<&str> {
-    spec_of(path).filter(|_| is_in_kiro(path))
+/// The specification of a file of the folder `.kiro`.
+fn spec_in_specs(path: &str) -> Option<&str> {
+    spec_of(path).filter(|_| path.rsplit('/').nth(2) == Some("specs"))
 }
 
 /// The specification of a path such as `.kiro/specs/login/requirements.md`.
@@ -45,7 +50,8 @@ fn read_section<'t>(
     whole: &'t str,
 ) -> Option<(&'t str, String)> {
     let heading = &section.heading;
-    let Some((id, title)) = split_heading(&heading.title).filter(|_| heading.level == 3) else {
+    let split = split_heading(&heading.title).filter(|_| heading.level == 3);
+    let Some((id, title)) = split.filter(|(id, _)| is_requirement(id, whole)) else {
         let is_text = matches!(&*heading.title, "Requirements Document" | "Introduction");
         return Some((if is_text { "" } else { section.line }, section.text.to_owned()));
     };
@@ -59,4 +65,12 @@ fn read_section<'t>(
         }
     }
     None
+}
+
+/// True for `Requirement 1`, and in any language for a word and number with numbered criteria.
+fn is_requirement(id: &str, whole: &str) -> bool {
+    let word = id.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let is_numbered = word.ends_with([' ', '-', '_']) && word.len() < id.len();
+    let has_criteria = || !take_statements(whole, |one| !one.number.is_empty()).1.is_empty();
+    is_numbered && (word.trim_end() == "Requirement" || has_criteria())
 }

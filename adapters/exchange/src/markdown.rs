@@ -1,7 +1,7 @@
-//! A Markdown document: headings are epics, stories and requirements, list items and `ID: text` are
-//! requirements.
+//! A Markdown document: headings are epics, stories and requirements, list items and texts with an
+//! ID are requirements.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use reqlore_domain::ports::exchange::{
@@ -10,11 +10,14 @@ use reqlore_domain::ports::exchange::{
 };
 use reqlore_domain::records::answers::lists::ListedItem;
 
-use crate::names::{check_length, split_title, title_of, unique_id};
-use crate::outline::{Heading, sections, whole_text};
-use crate::statements::{Statement, StatementForm, take_statements};
+use crate::names::{check_length, plain_title, unique_id};
+use crate::outline::{Section, sections, whole_text};
+use crate::statements::{Statement, StatementForm, split_id, split_number, take_statements};
 
 pub(crate) struct MarkdownDocument;
+
+/// The first line of an export, whose headings of the third level are requirements with all below.
+const EXPORT_MARK: &str = "<!-- Exported by Reqlore -->\n";
 
 pub(crate) fn is_markdown(path: &str) -> bool {
     let path = path.to_ascii_lowercase();
@@ -40,9 +43,15 @@ impl ExchangeFormat for MarkdownDocument {
         let mut imported = ImportedItems::default();
         for mut file in files.into_iter().filter(|file| self.recognizes(&file.path, "")) {
             let text = file.read_text()?;
-            let mut document =
-                DocumentReader { path: &file.path, used: HashMap::new(), imported: &mut imported };
-            document.read(&text).map_err(|problem| format!("{}: {problem}", file.path))?;
+            let mut document = DocumentReader {
+                path: &file.path,
+                text: &text,
+                has_ids: !text.starts_with(EXPORT_MARK),
+                used: HashMap::new(),
+                ids: HashSet::new(),
+                imported: &mut imported,
+            };
+            document.read().map_err(|problem| format!("{}: {problem}", file.path))?;
         }
         Ok(imported)
     }
@@ -54,13 +63,18 @@ impl ExchangeFormat for MarkdownDocument {
 
 struct DocumentReader<'a> {
     path: &'a str,
+    text: &'a str,
+    has_ids: bool,
     used: HashMap<String, usize>,
+    /// IDs that have an item or a heading.
+    ids: HashSet<String>,
     imported: &'a mut ImportedItems,
 }
 
 impl DocumentReader<'_> {
-    fn read(&mut self, text: &str) -> Result<(), String> {
-        let (before, found) = sections(text);
+    fn read(&mut self) -> Result<(), String> {
+        let (before, found) = sections(self.text);
+        let before = before.strip_prefix(EXPORT_MARK).unwrap_or(before);
         let title = found.first().filter(|first| first.heading.level == 1);
         let is_only = found.iter().filter(|one| one.heading.level == 1).count() == 1;
         let title = title.filter(|_| is_only && before.trim().is_empty());
@@ -73,75 +87,140 @@ impl DocumentReader<'_> {
         };
         let source = epic.source.clone();
         let first_text = title.map_or(before, |title| title.text);
-        self.push_with_statements(epic, first_text)?;
         let mut index = usize::from(title.is_some());
         let level = found[index..].iter().map(|section| section.heading.level).min();
-        while index < found.len() {
-            let section = &found[index];
-            let story = self.item("user_story", &source, text, &section.heading)?;
-            let story_source = story.source.clone();
-            self.push_with_statements(story, section.text)?;
-            index += 1;
-            // Deeper headings are requirements with all that is below them.
-            while index < found.len() && Some(found[index].heading.level) > level {
-                let (body, next) = whole_text(text, &found, index);
-                let mut item =
-                    self.item("requirement", &story_source, text, &found[index].heading)?;
-                body.trim_matches('\n').clone_into(&mut item.text);
-                self.imported.push(item)?;
-                index = next;
+        let is_deeper = |section: &&Section| Some(section.heading.level) > level;
+        for section in found.iter().filter(is_deeper) {
+            self.ids.extend(self.heading_id(section).map(|(id, _)| id.to_owned()));
+        }
+        let has_id = |one: &Statement| one.form != StatementForm::TableRow && one.id.is_some();
+        let (_, with_ids) = take_statements(self.text, has_id);
+        let count = with_ids.len();
+        self.ids.extend(with_ids.into_iter().filter_map(|one| one.id));
+        // The only ID of a document is a name, such as of a product, if it is repeated.
+        self.has_ids &= self.ids.len() != 1 || count < 2;
+        self.push_with_statements(epic, first_text)?;
+        let mut story = None;
+        while let Some(section) = found.get(index) {
+            let (whole, next) = whole_text(self.text, &found, index);
+            let id = self.heading_id(section).filter(|_| is_deeper(&section));
+            let is_divided = self.has_statement(whole, id.is_some())
+                || found[index + 1..next].iter().any(|below| self.heading_id(below).is_some());
+            match story.clone().filter(|_| is_deeper(&section) && (id.is_some() || !is_divided)) {
+                None => {
+                    let item = self.item("user_story", &source, section, None)?;
+                    story = Some(item.source.clone());
+                    self.push_with_statements(item, section.text)?;
+                    index += 1;
+                }
+                Some(story) => {
+                    let mut item = self.item("requirement", &story, section, id)?;
+                    if is_divided {
+                        self.push_below(item, section.text, &story)?;
+                        index += 1;
+                        continue;
+                    }
+                    whole.trim_matches('\n').clone_into(&mut item.text);
+                    self.imported.push(item)?;
+                    index = next;
+                }
             }
         }
         Ok(())
     }
 
-    /// The item of a heading of the text.
+    /// Splits `ID: Title`, also after the number of the section.
+    fn heading_id<'t>(&self, section: &'t Section<'_>) -> Option<(&'t str, String)> {
+        let title = &*section.heading.title;
+        let title = split_number(title).map_or(title, |(_, title)| title);
+        split_id(title).filter(|_| self.has_ids)
+    }
+
+    /// The item of a heading of the text, with its ID.
     fn item(
         &mut self,
         kind: &str,
         parent: &str,
-        text: &str,
-        Heading { title, start, .. }: &Heading,
+        section: &Section<'_>,
+        id: Option<(&str, String)>,
     ) -> Result<ImportedItem, String> {
+        let (heading, title) = (&section.heading, &section.heading.title);
         check_length("the heading", title).map_err(|problem| {
-            format!("line {}: {problem}", text[..*start].matches('\n').count() + 1)
+            let line = self.text[..heading.start].matches('\n').count() + 1;
+            format!("line {line}: {problem}")
         })?;
-        let title = if title.is_empty() { "Untitled" } else { title };
-        let id = unique_id(&mut self.used, title);
+        let (id, title) = id.map_or((None, title.clone()), |(id, title)| (Some(id), title));
+        let (id, title) =
+            (id.map(str::to_owned), if title.is_empty() { "Untitled" } else { &title });
+        let name = unique_id(&mut self.used, id.as_deref().unwrap_or(title));
         Ok(ImportedItem {
-            source: format!("{}#{id}", self.path),
+            source: format!("{}#{name}", self.path),
             kind: kind.to_owned(),
             parent: Some(parent.to_owned()),
-            title: title_of(title),
+            title: plain_title(title),
+            id,
             ..ImportedItem::default()
         })
     }
 
+    /// True if a statement has an ID of its own. A row with an ID of another item refers to it, and
+    /// criteria are parts of a requirement.
+    fn is_own(&self, one: &Statement, is_requirement: bool) -> bool {
+        let is_criterion = |id: &str| is_requirement && id.starts_with("AC");
+        let is_reference = |id: &str| one.form == StatementForm::TableRow && self.ids.contains(id);
+        let id = one.id.as_deref().filter(|id| !is_criterion(id) && !is_reference(id));
+        id.is_some() && self.has_ids
+    }
+
+    fn has_statement(&self, text: &str, is_requirement: bool) -> bool {
+        !take_statements(text, |one| self.is_own(one, is_requirement)).1.is_empty()
+    }
+
     /// Adds an item with the text of its section, and the statements of the text as requirements.
-    fn push_with_statements(&mut self, mut item: ImportedItem, text: &str) -> Result<(), String> {
-        let (rest, statements) = take_statements(text, |one| match one.form {
-            StatementForm::ListItem => true,
-            StatementForm::TableRow => false,
-            StatementForm::Paragraph => one.id.is_some(),
+    fn push_with_statements(&mut self, item: ImportedItem, text: &str) -> Result<(), String> {
+        let parent = item.source.clone();
+        self.push_below(item, text, &parent)
+    }
+
+    fn push_below(
+        &mut self,
+        mut item: ImportedItem,
+        text: &str,
+        parent: &str,
+    ) -> Result<(), String> {
+        let is_requirement = item.kind == "requirement";
+        let (rest, statements) = take_statements(text, |one| {
+            let is_item = one.form == StatementForm::ListItem && !is_requirement;
+            (is_item && !is_contents(&one.text)) || self.is_own(one, is_requirement)
         });
         item.text = rest;
-        let parent = item.source.clone();
         self.imported.push(item)?;
-        for Statement { id, text, .. } in statements {
-            let (title, text) = split_title(&text);
-            let name = id.as_ref().unwrap_or(&title);
+        for statement in statements {
+            let (title, text) = statement.split_title();
+            let name = statement.id.as_ref().unwrap_or(&title);
             self.imported.push(ImportedItem {
                 source: format!("{}#{}", self.path, unique_id(&mut self.used, name)),
                 kind: "requirement".to_owned(),
-                parent: Some(parent.clone()),
-                id,
+                parent: Some(parent.to_owned()),
                 text: text.to_owned(),
                 title,
+                id: statement.id.clone(),
                 ..ImportedItem::default()
             })?;
+            self.ids.extend(statement.id);
         }
         Ok(())
     }
+}
+
+/// True for lines that only link to headings of the document.
+fn is_contents(text: &str) -> bool {
+    text.lines().all(|line| {
+        let link = line.trim_start_matches(|c: char| !c.is_alphabetic() && c != '[');
+        let link = link.trim_end().trim_end_matches('*').strip_suffix(')');
+        link.and_then(|link| link.strip_prefix('[')?.split_once("](#"))
+            .is_some_and(|(_, anchor)| !anchor.contains([')', ' ']))
+    })
 }
 
 /// Epics, stories and requirements as headings of three levels.
@@ -150,9 +229,8 @@ fn write_document(records: &[ListedItem]) -> String {
     for record in records {
         children.entry(record.parent.as_deref().unwrap_or_default()).or_default().push(record);
     }
-    let mut text = String::new();
-    let known: std::collections::HashSet<&str> =
-        records.iter().map(|one| &*one.reference_id).collect();
+    let mut text = EXPORT_MARK.to_owned();
+    let known: HashSet<&str> = records.iter().map(|one| &*one.reference_id).collect();
     for record in records {
         let is_root = record.parent.as_deref().is_none_or(|parent| !known.contains(parent));
         if is_root {
@@ -173,8 +251,7 @@ fn write_record(
         _ = writeln!(text, "\n- {}", body.trim().replace('\n', "\n  "));
         return;
     }
-    let break_line = if text.is_empty() { "" } else { "\n" };
-    _ = writeln!(text, "{break_line}{} {}", "#".repeat(level), record.title);
+    _ = writeln!(text, "\n{} {}", "#".repeat(level), record.title);
     if !body.is_empty() {
         _ = writeln!(text, "\n{body}");
     }

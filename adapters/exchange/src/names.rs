@@ -36,6 +36,11 @@ pub(crate) fn title_of(text: &str) -> String {
     }
 }
 
+/// As [`title_of`], without the marks of bold text.
+pub(crate) fn plain_title(text: &str) -> String {
+    title_of(&text.replace("**", ""))
+}
+
 /// The title of a text, and the text if the title is only a part of it.
 pub(crate) fn split_title(text: &str) -> (String, &str) {
     let title = title_of(text);

@@ -109,6 +109,7 @@ impl SpecReader<'_> {
         let own_number = format!("{}.", id.trim_start_matches(|c: char| !c.is_ascii_digit()));
         let (rest, found) = take_statements(text, |one| match one.form {
             StatementForm::Paragraph => one.number.starts_with(&own_number),
+            StatementForm::NestedItem => false,
             _ => !one.number.is_empty(),
         });
         let index = self.items.len();

@@ -3,7 +3,7 @@
 use reqlore_domain::ports::exchange::{ExchangeFormat, ImportMapping, ImportedItems, SourceFile};
 use serde_json::json;
 
-use crate::names::{folder_of, split_title};
+use crate::names::folder_of;
 use crate::outline::Section;
 use crate::spec_files::{SpecReader, read_specs, split_heading};
 use crate::statements::take_statements;
@@ -55,8 +55,8 @@ fn read_section<'t>(
     let is_taken = |id: &Option<String>| id.as_deref().is_some_and(is_requirement);
     let (rest, found) = take_statements(section.text, |one| is_taken(&one.id));
     for statement in found {
-        let (title, text) = split_title(&statement.text);
-        add_requirement(reader, &statement.id.unwrap_or_default(), &title, text);
+        let (title, text) = statement.split_title();
+        add_requirement(reader, statement.id.as_deref().unwrap_or_default(), &title, text);
     }
     Some((if section.is_title { "" } else { section.line }, rest))
 }

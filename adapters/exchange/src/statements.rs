@@ -4,9 +4,13 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
+use crate::names::plain_title;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StatementForm {
     ListItem,
+    /// An item of a list in an item.
+    NestedItem,
     TableRow,
     Paragraph,
 }
@@ -27,74 +31,133 @@ pub(crate) struct Statement {
     pub(crate) start: usize,
 }
 
-/// The text without the statements that `is_taken` selects, and these statements.
+impl Statement {
+    /// The title, for a row of its first cell, and the text if the title is only a part of it.
+    pub(crate) fn split_title(&self) -> (String, &str) {
+        let cell = self.text.split(" |").next().filter(|_| self.form == StatementForm::TableRow);
+        let title = plain_title(cell.unwrap_or(&self.text));
+        let text = if self.text.trim() == title { "" } else { &*self.text };
+        (title, text)
+    }
+}
+
+/// The text without the statements that `is_taken` selects, and these statements. An item of a list
+/// ends where a taken nested one begins, and stays in the text if it has no ID.
 pub(crate) fn take_statements(
     text: &str,
     is_taken: impl Fn(&Statement) -> bool,
 ) -> (String, Vec<Statement>) {
-    let (mut rest, mut found, mut last, mut depth) = (String::new(), Vec::new(), 0, 0_usize);
-    let mut take = |form: StatementForm, range: Range<usize>| {
-        let mut statement = parse_statement(form, &text[range.clone()]);
-        statement.start = range.start;
-        if !statement.text.trim().is_empty() && is_taken(&statement) {
-            let before = text.get(last..range.start).unwrap_or_default();
-            rest.push_str(if before.trim().is_empty() { "" } else { before });
-            found.push(statement);
-            last = range.end;
-        }
-    };
-    for (event, range) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
-        match event {
-            Event::Start(Tag::List(_)) => depth += 1,
-            Event::Start(Tag::BlockQuote(_)) => depth += 2,
-            Event::End(TagEnd::List(_)) => depth = depth.saturating_sub(1),
-            Event::End(TagEnd::BlockQuote(_)) => depth = depth.saturating_sub(2),
-            Event::Start(Tag::Item) if depth == 1 => take(StatementForm::ListItem, range),
-            Event::Start(Tag::TableRow) if depth == 0 => take(StatementForm::TableRow, range),
-            Event::Start(Tag::Paragraph) if depth == 0 => {
-                // Lines without a blank line between them are one paragraph.
-                let (mut start, mut end) = (range.start, range.start);
-                for line in text[range].split_inclusive('\n') {
-                    if start < end && is_taken(&parse_statement(StatementForm::Paragraph, line)) {
-                        take(StatementForm::Paragraph, start..end);
-                        start = end;
-                    }
-                    end += line.len();
-                }
-                take(StatementForm::Paragraph, start..end);
+    let taken: Vec<_> = candidates(text, &is_taken)
+        .into_iter()
+        .map(|(form, range)| (parse_statement(form, text, range.clone()), range.end))
+        .filter(|(one, _)| !one.text.trim().is_empty() && is_taken(one))
+        .collect();
+    let (mut rest, mut found, mut last) = (String::new(), Vec::<Statement>::new(), 0);
+    let starts: Vec<usize> = taken.iter().map(|(one, _)| one.start).collect();
+    for (index, (mut statement, mut end)) in taken.into_iter().enumerate() {
+        let (start, form) = (statement.start, statement.form);
+        if let Some(nested) = starts.get(index + 1).copied().filter(|nested| *nested < end) {
+            if statement.id.is_none() {
+                continue;
             }
-            _ => {}
+            statement = parse_statement(form, text, start..nested);
+            end = nested;
         }
+        let before = text.get(last..start).unwrap_or_default();
+        let is_gap = before.trim().is_empty();
+        // A list without IDs below a paragraph with an ID is a part of it.
+        let is_part = is_gap && form == StatementForm::ListItem && statement.id.is_none();
+        match found.last_mut().filter(|last| is_part && last.form == StatementForm::Paragraph) {
+            Some(above) if above.id.is_some() => {
+                *above = parse_statement(above.form, text, above.start..end);
+            }
+            _ => {
+                rest.push_str(if is_gap { "" } else { before });
+                found.push(statement);
+            }
+        }
+        last = end;
     }
     rest.push_str(text.get(last..).unwrap_or_default());
     (rest.trim_matches(['\n', ' ']).to_owned(), found)
 }
 
-fn parse_statement(form: StatementForm, source: &str) -> Statement {
+/// The parts of a text that may be statements.
+fn candidates(
+    text: &str,
+    is_taken: impl Fn(&Statement) -> bool,
+) -> Vec<(StatementForm, Range<usize>)> {
+    /// Bounds the time for lists in lists.
+    const MAX_NESTED_LISTS: usize = 8;
+    let (mut found, mut lists, mut quotes) = (Vec::new(), 0_usize, 0_usize);
+    for (event, range) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
+        match event {
+            Event::Start(Tag::List(_)) => lists += 1,
+            Event::Start(Tag::BlockQuote(_)) => quotes += 1,
+            Event::End(TagEnd::List(_)) => lists = lists.saturating_sub(1),
+            Event::End(TagEnd::BlockQuote(_)) => quotes = quotes.saturating_sub(1),
+            _ if quotes > 0 => {}
+            Event::Start(Tag::Item) if lists == 1 => found.push((StatementForm::ListItem, range)),
+            Event::Start(Tag::Item) if lists <= MAX_NESTED_LISTS => {
+                let line = text[..range.start].rfind('\n').map_or(0, |end| end + 1);
+                let is_indented = text[line..range.start].trim().is_empty();
+                let start = if is_indented { line } else { range.start };
+                found.push((StatementForm::NestedItem, start..range.end));
+            }
+            Event::Start(Tag::TableRow) if lists == 0 => {
+                found.push((StatementForm::TableRow, range));
+            }
+            Event::Start(Tag::Paragraph) if lists == 0 => {
+                // Lines without a blank line between them are one paragraph.
+                let form = StatementForm::Paragraph;
+                let (mut start, mut end) = (range.start, range.start);
+                for line in text[range].split_inclusive('\n') {
+                    let next = end + line.len();
+                    if start < end && is_taken(&parse_statement(form, text, end..next)) {
+                        found.push((form, start..end));
+                        start = end;
+                    }
+                    end = next;
+                }
+                found.push((form, start..end));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn parse_statement(form: StatementForm, text: &str, range: Range<usize>) -> Statement {
+    let (start, source) = (range.start, &text[range]);
+    let is_item = matches!(form, StatementForm::ListItem | StatementForm::NestedItem);
     let text = match form {
-        StatementForm::ListItem => list_item_text(source),
+        StatementForm::ListItem | StatementForm::NestedItem => list_item_text(source),
         StatementForm::TableRow => {
             let cells = source.trim().trim_matches('|');
             let (first, rest) = cells.split_once('|').unwrap_or((cells, ""));
-            format!("{}: {}", first.trim().trim_matches('*'), rest.trim())
+            let first = first.trim_matches(['*', '`', '[', ']', ' ']);
+            format!("{first}: {}", rest.trim_matches(['|', ' ']))
         }
         StatementForm::Paragraph => source.trim_end().to_owned(),
     };
-    let marker = source.split_whitespace().next().filter(|_| form == StatementForm::ListItem);
+    let marker = source.split_whitespace().next().filter(|_| is_item);
     let marker = marker.and_then(|marker| marker.strip_suffix(['.', ')'])).unwrap_or_default();
-    let (id, number, rest, whole) = match (split_id(&text), split_number(&text)) {
+    let row_number = || split_row_number(&text).filter(|_| form == StatementForm::TableRow);
+    let (id, number, rest, whole) = match (split_id(&text).or_else(row_number), split_number(&text))
+    {
         (Some((id, rest)), _) => (Some(id.to_owned()), marker, rest, &*text),
-        (None, Some((number, rest))) if marker.is_empty() => (None, number, rest, rest),
-        _ => (None, marker, &*text, &*text),
+        (None, Some((number, rest))) if marker.is_empty() => (None, number, rest.to_owned(), rest),
+        _ => (None, marker, text.clone(), &*text),
     };
-    let (number, text, whole) = (number.to_owned(), rest.to_owned(), whole.to_owned());
-    Statement { form, id, number, text, whole, start: 0 }
+    let (number, whole) = (number.to_owned(), whole.to_owned());
+    Statement { form, id, number, text: rest, whole, start }
 }
 
 /// The text of a list item without its marker and indentation.
 fn list_item_text(source: &str) -> String {
-    let marker = source.find(char::is_whitespace).unwrap_or(source.len());
-    let first = source[marker..].trim_start_matches([' ', '\t']);
+    let item = source.trim_start();
+    let marker = item.find(char::is_whitespace).unwrap_or(item.len());
+    let first = item[marker..].trim_start_matches([' ', '\t']);
     let indent = source.len() - first.len();
     let mut lines = Vec::new();
     for (number, line) in source.trim_end().lines().enumerate() {
@@ -108,21 +171,56 @@ fn list_item_text(source: &str) -> String {
     lines.join("\n")
 }
 
-/// Splits `ID: text`, also with the ID in bold.
-fn split_id(text: &str) -> Option<(&str, &str)> {
-    let plain = text.strip_prefix("**").unwrap_or(text);
-    let (id, after) = plain.split_at(plain.find([':', '*', ' ', '\n']).unwrap_or(plain.len()));
-    let is_id = id.bytes().any(|byte| byte.is_ascii_digit())
-        && id.starts_with(|c: char| c.is_ascii_alphabetic())
+/// Splits an ID from its text, as in `ID: text`, `**ID** text`, `**ID: Title** text`, `[ID] text`
+/// or `ID – text`, also after a box to tick.
+pub(crate) fn split_id(text: &str) -> Option<(&str, String)> {
+    let boxes = ["[ ] ", "[x] ", "[X] "];
+    let text = boxes.iter().find_map(|mark| text.strip_prefix(mark)).unwrap_or(text);
+    let plain = text.trim_start_matches(['*', '`', '[']);
+    let opening = &text[..text.len() - plain.len()];
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let length = plain.find(|c| !is_part(c)).unwrap_or(plain.len());
+    let id = plain[..length].trim_end_matches(['-', '_', '.']);
+    let after = &plain[id.len()..];
+    let closed = after.trim_start_matches(['*', '`', ']', ':', '：']);
+    let marks = &after[..after.len() - closed.len()];
+    let is_link = opening.contains('[') && closed.starts_with('(');
+    let dashes = ["– ", "— ", "- ", ". "];
+    let after_dash = dashes.iter().find_map(|dash| closed.trim_start().strip_prefix(dash));
+    let rest = after_dash.unwrap_or(closed).trim_start();
+    // The ID is only the beginning of bold text.
+    let is_bold = opening.contains("**") && !marks.contains("**") && rest.contains("**");
+    let is_split = !marks.is_empty() || after_dash.is_some() || is_bold;
+    let rest = if is_bold { format!("**{rest}") } else { rest.to_owned() };
+    (is_id(id) && is_split && !is_link && !rest.is_empty()).then_some((id, rest))
+}
+
+/// True for `FR-1.2`, but not for the names of standards and versions.
+fn is_id(id: &str) -> bool {
+    const STANDARDS: [&str; 12] =
+        ["AES", "COVID", "GPT", "IEC", "IEEE", "ISO", "OAuth", "RFC", "RSA", "SHA", "TLS", "UTF"];
+    let name = id.split(['-', '_', '.']).next().unwrap_or_default();
+    let has_digit = |part: &str| part.contains(|c: char| c.is_ascii_digit());
+    let is_version = name.strip_prefix(['v', 'V']).is_some_and(|rest| rest.parse::<u32>().is_ok());
+    id.starts_with(|c: char| c.is_ascii_alphabetic())
         && id.contains(['-', '_', '.'])
-        && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
-    let marks = [":**", "**:", "**", ":"];
-    let rest = marks.iter().find_map(|mark| after.strip_prefix(mark))?.trim_start();
-    (is_id && !rest.is_empty()).then_some((id, rest))
+        && id.rsplit(['-', '_', '.']).next().is_some_and(has_digit)
+        && !is_version
+        && !STANDARDS.contains(&name)
+}
+
+/// Splits `1.2.3: text` of a row. Two numbers or a date are a version.
+fn split_row_number(text: &str) -> Option<(&str, String)> {
+    let (number, rest) = text.split_once(": ")?;
+    let mut parts = number.split('.');
+    let is_number = parts.all(|part| part.parse::<u32>().is_ok());
+    let is_date = rest.starts_with(|c: char| c.is_ascii_digit());
+    let is_row = is_number && number.matches('.').count() >= 2 && !is_date;
+    is_row.then(|| (number, rest.to_owned()))
 }
 
 /// Splits `1.2 text`, also with the number in bold.
-fn split_number(text: &str) -> Option<(&str, &str)> {
+pub(crate) fn split_number(text: &str) -> Option<(&str, &str)> {
     let plain = text.strip_prefix("**").unwrap_or(text);
     let is_number = |c: char| c.is_ascii_digit() || c == '.';
     let (number, after) = plain.split_at(plain.find(|c| !is_number(c)).unwrap_or(plain.len()));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{item, read, recognized};
+use super::{item, read, recognized, try_read};
 use crate::backlog_md::BacklogMd;
 
 const TASK: &str = "---\nid: TASK-1.1\ntitle: \"Log: in\"\nstatus: To Do\nassignee:\n  - '@ann'\n  \
@@ -57,7 +57,8 @@ fn hostile_tasks_keep_their_text_and_valid_lines() {
     assert_eq!(sources, ["backlog#7", "backlog#7/1", "backlog#7/1~2", milestone]);
     assert_eq!(imported.items[0].text, "Before\n## Acceptance Criteria\n\nProse.");
     assert_eq!(imported.items[3].title, "Some Day");
-    assert_eq!(imported.notes.len(), 1);
+    let note = "tasks without an ID that are not imported: 1: tasks/b.md";
+    assert_eq!(imported.notes[1], note);
     let quoted = "---\nid: 8\ntitle: B\nassignee:\n  - @ann\ndependencies: TASK-2, task-2\n---\n\
         ## Acceptance Criteria\n- [ ] AC-1: works\n";
     let story = &read(&BacklogMd, &[("tasks/8.md", quoted)]).items;
@@ -71,6 +72,27 @@ fn hostile_tasks_keep_their_text_and_valid_lines() {
     assert_eq!((&*salvaged.items[0].title, salvaged.items.len()), ("B", 1));
     assert!(salvaged.notes[0].starts_with("tasks/8.md:"), "{salvaged:?}");
     assert_eq!(read(&BacklogMd, &[("tasks/9.md", "---\nid: [\n---\n")]).items, []);
+}
+
+#[test]
+fn criteria_are_the_ticked_items_of_their_section() {
+    let task = "---\nid: 1\ntitle: A\n---\n## Acceptance Criteria\n<!-- AC:BEGIN -->\n- plain\n\n\
+        ### Group\n - [x] #1 a\n- [~] #2 b\n<!-- AC:END -->\n\n## Acceptance Criteria Mapping\n\
+        - AC #1: Step 1\n";
+    let items = read(&BacklogMd, &[("tasks/1.md", task)]).items;
+    let kept = "## Acceptance Criteria\n\n- plain\n\n### Group\n\n## Acceptance Criteria \
+        Mapping\n- AC #1: Step 1";
+    assert_eq!(items[0].text, kept);
+    let criteria: Vec<_> =
+        items[1..].iter().map(|one| (&*one.text, &one.values["status"])).collect();
+    assert_eq!(criteria, [("a", &json!("Met")), ("b", &json!("~"))]);
+}
+
+#[test]
+fn repeated_task_id_names_both_files() {
+    let task = "---\nid: 1\ntitle: A\n---\n";
+    let error = try_read(&BacklogMd, &[("tasks/a.md", task), ("tasks/b.md", task)]).unwrap_err();
+    assert_eq!(error, "tasks/b.md: tasks/a.md has the ID 1 too; change one of them");
 }
 
 #[test]

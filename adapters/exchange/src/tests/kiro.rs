@@ -48,7 +48,8 @@ fn requirements_are_stories_and_numbered_items_criteria() {
 #[test]
 fn hostile_and_translated_documents_keep_all_their_text() {
     let spec = "## 需求\n\n### 需求 1 - 股票\n\n**用戶故事：** 作為\n\n#### 驗收標準\n\n1. WHEN\n1. 系統\n\n\
-        ### US-1： **A**\n\n### US-1: B\n1.\n\n### Requirement 2\n\n### 2026-01-02\nx\n### Two\n";
+        ### US-1： **A**\n1. a\n\n### US-1: B\n1. b\n\n### Phase 3\n- c\n\n\
+        ### a11y\n1. d\n\n### Requirement 2\n\n### 2026-01-02\nx\n### Two\n";
     let imported = read(&Kiro, &[("requirements.md", spec)]);
     let expected = [
         "epic ",
@@ -56,13 +57,17 @@ fn hostile_and_translated_documents_keep_all_their_text() {
         "acceptance_criteria 需求 1/1",
         "acceptance_criteria 需求 1/1~2",
         "user_story US-1",
+        "acceptance_criteria US-1/1",
         "user_story US-1~2",
+        "acceptance_criteria US-1/1~2",
         "user_story Requirement 2",
     ];
     assert_eq!(outline(&imported), expected);
     let titles: Vec<&str> = imported.items.iter().map(|item| &*item.title).collect();
-    assert_eq!(titles, ["requirements", "股票", "", "", "A", "B", "Requirement 2"]);
-    assert_eq!(imported.items[0].text, "## 需求\n\n### 2026-01-02\n\nx\n\n### Two");
+    assert_eq!(titles, ["requirements", "股票", "", "", "A", "", "B", "", "Requirement 2"]);
+    let phase = "## 需求\n\n### Phase 3\n\n- c\n\n### a11y\n\n1. d";
+    let text = format!("{phase}\n\n### 2026-01-02\n\nx\n\n### Two");
+    assert_eq!(imported.items[0].text, text);
     assert_eq!(imported.items[1].text, "**用戶故事：** 作為");
     let empty = read(&Kiro, &[(PATH, "")]);
     assert_eq!(outline(&empty), ["epic "]);
@@ -72,6 +77,8 @@ fn hostile_and_translated_documents_keep_all_their_text() {
 fn requirements_below_kiro_or_with_user_stories_are_recognized() {
     assert_eq!(recognized(PATH, ""), "kiro");
     assert_eq!(recognized("login/requirements.md", SPEC), "kiro");
+    let template = ".kiro/settings/templates/specs/requirements.md";
+    assert_eq!(outline(&read(&Kiro, &[(PATH, ""), (template, SPEC)])), ["epic "]);
     assert_eq!(recognized("docs/requirements.md", "# Requirements"), "markdown");
     assert_eq!(recognized(".kiro/specs/login/old-requirements.md", SPEC), "markdown");
 }

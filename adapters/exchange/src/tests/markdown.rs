@@ -1,6 +1,6 @@
-//! Markdown documents that are hostile.
+//! Markdown documents with and without IDs, and hostile ones.
 
-use super::try_read;
+use super::{outline, read, try_read};
 use crate::markdown::MarkdownDocument;
 
 #[test]
@@ -8,4 +8,71 @@ fn long_headings_are_refused_with_their_line() {
     let text = format!("# A\n\n## {}\n\n- one\n", "x".repeat(4_001));
     let error = try_read(&MarkdownDocument, &[("a.md", &text)]).unwrap_err();
     assert_eq!(error, "a.md: line 3: the heading has more than 4000 bytes; shorten it");
+}
+
+#[test]
+fn requirements_with_ids_are_items_wherever_they_stand() {
+    let text = "# SRS\n\n## 1. Contents\n\n- [Intro](#intro)\n\n## 2. Functional\n\n\
+        ### 2.1 Login\n\nIntro.\n\n- **FR-1**: a\n  - **FR-1.1**: nested\n- [ ] **FR-2** b\n\n\
+        **FR-3**: The system:\n- mail\n- post\n\n| ID | Text | P |\n|---|---|---|\n\
+        | FR-4 | Fast | P0 |\n| 1.1.1 | | Small |\n| FR-1 | TC-1 | |\n\n\
+        #### 2.1.1 FR-5: Log out\n\nAll.\n\n- AC-1: done\n\n### 2.2 Notes\n\n- UTF-8: c\n";
+    let imported = read(&MarkdownDocument, &[("a.md", text)]);
+    let expected = [
+        "epic ",
+        "user_story 1. Contents",
+        "user_story 2. Functional",
+        "user_story 2.1 Login",
+        "requirement FR-1",
+        "requirement FR-1.1",
+        "requirement FR-2",
+        "requirement FR-3",
+        "requirement FR-4",
+        "requirement 1.1.1",
+        "requirement FR-5",
+        "requirement 2.2 Notes",
+    ];
+    assert_eq!(outline(&imported), expected);
+    let titles: Vec<&str> = imported.items[4..].iter().map(|item| &*item.title).collect();
+    let login = ["a", "nested", "b", "The system:", "Fast", "Small", "Log out", "2.2 Notes"];
+    assert_eq!(titles, login);
+    let table = "Intro.\n\n| ID | Text | P |\n|---|---|---|\n| FR-1 | TC-1 | |";
+    assert_eq!(imported.items[3].text, table);
+    assert_eq!(imported.items[7].text, "The system:\n- mail\n- post");
+    assert_eq!(imported.items[8].text, "Fast | P0");
+    assert_eq!(imported.items[10].text, "All.\n\n- AC-1: done");
+}
+
+#[test]
+fn titles_have_no_marks_of_ids_and_bold_text() {
+    let text = "# SRS\n\n## A\n\n- **FR-1: Login:** It works.\n- **FR-2 Reset.** It works.\n\
+        - **FR-3** – Dash.\n- [FR-4] Brackets.\n";
+    let items = read(&MarkdownDocument, &[("a.md", text)]).items;
+    let found: Vec<_> = items[2..].iter().map(|item| (&*item.title, &*item.text)).collect();
+    let expected = [
+        ("Login: It works.", "**Login:** It works."),
+        ("Reset. It works.", "**Reset.** It works."),
+        ("Dash.", ""),
+        ("Brackets.", ""),
+    ];
+    assert_eq!(found, expected);
+    let ids: Vec<_> = items[2..].iter().map(|item| item.id.as_deref().unwrap()).collect();
+    assert_eq!(ids, ["FR-1", "FR-2", "FR-3", "FR-4"]);
+}
+
+#[test]
+fn exported_headings_with_ids_stay_requirements() {
+    let text = "<!-- Exported by Reqlore -->\n\n# SRS\n\n## A\n\n### FR-1: Log in\n\n\
+        - **FR-2**: in its text\n";
+    let items = read(&MarkdownDocument, &[("a.md", text)]).items;
+    let found: Vec<_> = items.iter().map(|item| (&*item.title, &*item.text)).collect();
+    let expected = [("SRS", ""), ("A", ""), ("FR-1: Log in", "- **FR-2**: in its text")];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn repeated_name_is_not_an_id() {
+    let text = "# SRS\n\n## A\n\n### B\n\n- **OT-2**: a robot\n- **OT-2 Robot**: the robot\n";
+    let imported = read(&MarkdownDocument, &[("a.md", text)]);
+    assert_eq!(outline(&imported), ["epic ", "user_story A", "requirement B"]);
 }
