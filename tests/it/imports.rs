@@ -188,6 +188,19 @@ fn jira_export_keeps_labels_parents_and_links() {
 }
 
 #[test]
+fn reqlix_folder_is_imported_and_follows_edited_titles() {
+    let project = project();
+    let root = project.path();
+    let path = "app/docs/development/requirements/general.md";
+    write(root, "app/README.md", "# Read me\n");
+    write(root, "app/docs/dev/req/testing.md", "**2.1.** All tests run.\n");
+    let text = "# Errors\n\n## G.E.1: Way out\n\nText.\n\n## G.E.2: Second\n";
+    let report = import_and_edit(root, path, text, "G.E.2: Second");
+    // The story of the requirement without a heading is made.
+    assert_eq!((&report["format"], counts(&report)[0]), (&json!("reqlix"), 7));
+}
+
+#[test]
 fn openspec_folder_is_imported_and_exported_again() {
     let project = project();
     let root = project.path();

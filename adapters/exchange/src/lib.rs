@@ -15,6 +15,7 @@ mod needs_json;
 mod openspec;
 mod outline;
 mod reqif;
+mod reqlix;
 mod spec_files;
 mod spec_kit;
 mod statements;
@@ -25,13 +26,14 @@ mod tests;
 use reqlore_domain::ports::exchange::ExchangeFormat;
 
 /// All formats. A format before another one recognizes a special form of its files.
-pub const FORMATS: [&dyn ExchangeFormat; 12] = [
+pub const FORMATS: [&dyn ExchangeFormat; 13] = [
     &openspec::OpenSpec,
     &kiro::Kiro,
     &spec_kit::SpecKit,
     &backlog_md::BacklogMd,
     &doorstop::Doorstop,
     &strictdoc::StrictDoc,
+    &reqlix::Reqlix,
     &markdown::MarkdownDocument,
     &csv::Csv,
     &github::GitHub,

@@ -15,6 +15,7 @@ mod kiro;
 mod markdown;
 mod needs_json;
 mod reqif;
+mod reqlix;
 mod spec_kit;
 mod strictdoc;
 
