@@ -201,6 +201,20 @@ fn reqlix_folder_is_imported_and_follows_edited_titles() {
 }
 
 #[test]
+fn docsets_are_not_imported_and_the_error_names_the_command() {
+    let project = project();
+    let root = project.path();
+    write(root, "config.yaml", "version: \"1.0\"\ndocsets:\n  - id: guide\n");
+    for arguments in ["import config.yaml", "import . --from agentic-knowledge"] {
+        let arguments = arguments.split(' ');
+        let (code, _, error) = output(reqlore().current_dir(root).args(arguments));
+        let expected = "docsets need no import; put the file at .knowledge/config.yaml, or into a \
+                        database with `reqlore docsets import FILE`";
+        assert!(code == 2 && error.contains(expected), "{code}: {error}");
+    }
+}
+
+#[test]
 fn openspec_folder_is_imported_and_exported_again() {
     let project = project();
     let root = project.path();
