@@ -205,6 +205,60 @@ fn requirement_below_another_one_derives_from_it() {
 }
 
 #[test]
+fn linear_export_keeps_projects_priorities_and_links() {
+    let project = project();
+    let root = project.path();
+    let headings = "ID,Team,Title,Description,Status,Estimate,Priority,Project ID,Project,Assignee,\
+                    Labels,Cycle Number,Cycle Name,Due Date,Parent issue,Project Milestone,UUID,\
+                    Time in status (minutes),Related to,Blocked by,Duplicate of";
+    let rows = "E-1,Eng,Sign in,Text,Todo,,Urgent,u-1,Login,ann@example.org,\"web, ui\",,,,,,x,5,E-3,,\n\
+                E-2,Eng,Sign out,,Done,3,No priority,u-1,Login,,,,,2026-12-01,,,y,,,\"E-1, E-3\",\n\
+                E-3,Eng,Other,,Backlog,,Low,,,,,,,,,,z,,,,E-2\n";
+    write(root, "linear.csv", format!("{headings}\n{rows}"));
+    let report = import(root, "import linear.csv");
+    // The epic and the story of the issue without a project are made, and those of the project.
+    assert_eq!(counts(&report), [7, 0, 0, 0, 0], "{report}");
+    let all = records(root, "fs");
+    let (one, two, three) =
+        (record(&all, "Sign in"), record(&all, "Sign out"), record(&all, "Other"));
+    let priorities = [one, two, three].map(|issue| issue["priority"].as_u64().unwrap());
+    assert_eq!(priorities, [1, 3, 4]);
+    assert_eq!((&one["tags"], &one["parent"]), (&json!(["web", "ui"]), &two["parent"]));
+    assert!(all.iter().any(|item| item["kind"] == "epic" && item["title"] == "Login"));
+    let id = |issue: &Value| issue["reference_id"].clone();
+    assert_eq!(one["links"], json!({ "relates_to": [id(three)] }));
+    assert_eq!(two["links"], json!({ "depends_on": [id(one), id(three)] }));
+    assert_eq!(three["extra"]["duplicate_of"], "E-2");
+}
+
+#[test]
+fn reqlix_folder_is_imported_and_follows_edited_titles() {
+    let project = project();
+    let root = project.path();
+    let path = "app/docs/development/requirements/general.md";
+    write(root, "app/README.md", "# Read me\n");
+    write(root, "app/docs/dev/req/testing.md", "**2.1.** All tests run.\n");
+    let text = "# Errors\n\n## G.E.1: Way out\n\nText.\n\n## G.E.2: Second\n";
+    let report = import_and_edit(root, path, text, "G.E.2: Second");
+    // The story of the requirement without a heading is made.
+    assert_eq!((&report["format"], counts(&report)[0]), (&json!("reqlix"), 7));
+}
+
+#[test]
+fn docsets_are_not_imported_and_the_error_names_the_command() {
+    let project = project();
+    let root = project.path();
+    write(root, "config.yaml", "version: \"1.0\"\ndocsets:\n  - id: guide\n");
+    for arguments in ["import config.yaml", "import . --from agentic-knowledge"] {
+        let arguments = arguments.split(' ');
+        let (code, _, error) = output(reqlore().current_dir(root).args(arguments));
+        let expected = "docsets need no import; put the file at .knowledge/config.yaml, or into a \
+                        database with `reqlore docsets import FILE`";
+        assert!(code == 2 && error.contains(expected), "{code}: {error}");
+    }
+}
+
+#[test]
 fn openspec_folder_is_imported_and_exported_again() {
     let project = project();
     let root = project.path();

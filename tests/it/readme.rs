@@ -94,7 +94,7 @@ fn run_script(page: &DocPage, script: &str) {
     let mut bash = Command::new("bash");
     bash.args(["-c", script]).current_dir(&folder).stdin(Stdio::null()).env_clear();
     bash.env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display()));
-    bash.env("HOME", home.path()).env("CLONE", repository());
+    bash.env("HOME", home.path());
     for name in ["AUTHOR", "COMMITTER"] {
         bash.env(format!("GIT_{name}_NAME"), "ann");
         bash.env(format!("GIT_{name}_EMAIL"), "ann@example.org");

@@ -37,10 +37,10 @@ const HEADINGS: [(&str, &str); 16] = [
     ("rank", "rang reihenfolge"),
     (
         "depends_on",
-        "dependson abhängigvon hängtabvon setztvoraus dependencies inwardissuelinkblocks",
+        "dependson abhängigvon hängtabvon setztvoraus blockedby dependencies inwardissuelinkblocks",
     ),
     ("blocks", "blockiert outwardissuelinkblocks"),
-    ("relates_to", "relatesto outwardissuelinkrelates"),
+    ("relates_to", "relatesto relatedto outwardissuelinkrelates"),
 ];
 
 /// German names of kinds, and types of issues in Jira.
@@ -51,6 +51,9 @@ const KINDS: [(&str, &str); 5] = [
     ("acceptance_criteria", "akzeptanzkriterium abnahmekriterium kriterium"),
     ("decision", "entscheidung"),
 ];
+
+/// Priorities of Linear that have other names here.
+const LINEAR_PRIORITIES: [(&str, &str); 2] = [("Urgent", "Critical"), ("No priority", "Medium")];
 
 fn has_word(words: &str, word: &str) -> bool {
     words.split(' ').any(|one| one == word)
@@ -122,6 +125,7 @@ pub(crate) fn find_columns(
             // In Jira, these are internal numbers.
             "parent" if matches!(&**heading, "Parent" | "Parent id") && is_jira => heading.as_str(),
             "Anforderung" | "Requirement" | "requirement" if !has(&columns, "title") => "title",
+            "Project" | "Projekt" if !has(&columns, "epic") => "epic",
             field
                 if columns[..index].iter().any(|(_, other)| other == field && !is_list(field)) =>
             {
@@ -133,6 +137,12 @@ pub(crate) fn find_columns(
         columns[index].1 = guessed;
     }
     mapping.columns.extend(columns.iter().cloned());
+    if headings.iter().any(|heading| heading == "Cycle Number") {
+        let values = mapping.values.entry("priority".to_owned()).or_default();
+        for (word, name) in LINEAR_PRIORITIES {
+            values.entry(word.to_owned()).or_insert_with(|| name.to_owned());
+        }
+    }
     Ok(columns)
 }
 

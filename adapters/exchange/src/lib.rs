@@ -16,6 +16,7 @@ mod needs_json;
 mod openspec;
 mod outline;
 mod reqif;
+mod reqlix;
 mod spec_files;
 mod spec_kit;
 mod statements;
@@ -35,6 +36,7 @@ pub const FORMATS: [&dyn ExchangeFormat; 13] = [
     &backlog_md::BacklogMd,
     &doorstop::Doorstop,
     &strictdoc::StrictDoc,
+    &reqlix::Reqlix,
     &markdown::MarkdownDocument,
     &csv::Csv,
     &xlsx::Xlsx,

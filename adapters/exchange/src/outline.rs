@@ -3,7 +3,7 @@
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 /// A heading outside of lists and quotes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Heading {
     pub(crate) level: usize,
     /// As written, without markers.
@@ -14,7 +14,7 @@ pub(crate) struct Heading {
 }
 
 /// A heading and the text up to the next one.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Section<'t> {
     pub(crate) heading: Heading,
     /// True for the first heading of level 1.

@@ -9,7 +9,8 @@ use crate::names::unique_id;
 use crate::outline::{Section, sections, whole_text};
 use crate::statements::{Statement, StatementForm, take_statements};
 
-/// Adds the items of a section, whose text with deeper headings is given. Returns the heading and
+/// Adds the items of a section, whose text with deeper headings is given. The text before the first
+/// heading is a section of level 0. Returns the heading and
 /// text that stay in the epic, or `None` if an item has the section with all below it.
 pub(crate) type ReadSection =
     for<'t> fn(&mut SpecReader<'_>, &Section<'t>, &'t str) -> Option<(&'t str, String)>;
@@ -29,13 +30,11 @@ pub(crate) fn read_specs(
             continue;
         };
         let text = file.read_text()?;
-        let mut reader = SpecReader { path: &file.path, used: HashMap::new(), items: Vec::new() };
-        reader.items.push(ImportedItem {
-            source: format!("{}#", file.path),
-            kind: "epic".to_owned(),
-            title: name,
-            ..ImportedItem::default()
-        });
+        let source = format!("{}#", file.path);
+        let kind = "epic".to_owned();
+        let epic = ImportedItem { source, kind, title: name, ..ImportedItem::default() };
+        let used = HashMap::new();
+        let mut reader = SpecReader { path: &file.path, used, items: vec![epic], story: 0 };
         reader.read(&text, read_section);
         for item in reader.items {
             imported.push(item).map_err(|problem| format!("{}: {problem}", file.path))?;
@@ -50,12 +49,15 @@ pub(crate) struct SpecReader<'a> {
     used: HashMap<String, usize>,
     /// The epic is the first one.
     items: Vec<ImportedItem>,
+    /// The index of the last story; that of the epic before the first one.
+    pub(crate) story: usize,
 }
 
 impl SpecReader<'_> {
     fn read(&mut self, text: &str, read_section: ReadSection) {
-        let (before, found) = sections(text);
-        let mut kept = vec![(0, "", before.trim().to_owned())];
+        let (before, mut found) = sections(text);
+        found.insert(0, Section { text: before, ..Section::default() });
+        let mut kept = Vec::new();
         let mut index = 0;
         while index < found.len() {
             let section = &found[index];
@@ -100,6 +102,9 @@ impl SpecReader<'_> {
             title: title.to_owned(),
             ..ImportedItem::default()
         });
+        if kind == "user_story" {
+            self.story = index;
+        }
         &mut self.items[index]
     }
 

@@ -18,6 +18,7 @@ mod kiro;
 mod markdown;
 mod needs_json;
 mod reqif;
+mod reqlix;
 mod spec_kit;
 mod strictdoc;
 mod xlsx;

@@ -81,6 +81,7 @@ pub(crate) fn run(config: &AppConfig, options: &ImportCommandOptions) -> Result<
     let paths = source_files(&options.source)?;
     let named = options.from.as_deref().or(Some(&mapping.format)).filter(|name| !name.is_empty());
     let format = match named {
+        Some("agentic-knowledge") => return Err(docsets_error(&options.source)),
         Some(name) => parse_format("--from", name)?,
         None => recognize(&paths)?,
     };
@@ -231,9 +232,17 @@ fn add_folder(
     Ok(())
 }
 
+fn docsets_error(path: &Path) -> CommandError {
+    source_error(
+        path,
+        "docsets need no import; put the file at .knowledge/config.yaml, or into a database with \
+         `reqlore docsets import FILE`",
+    )
+}
+
 /// The first format that recognizes a file.
 fn recognize(files: &[(String, PathBuf)]) -> Result<&'static dyn ExchangeFormat> {
-    let mut found = FORMATS.len();
+    let (mut found, mut docsets) = (FORMATS.len(), None);
     for (name, path) in files {
         let mut bytes = Vec::new();
         let file = File::open(path).map_err(|error| source_error(path, error))?;
@@ -242,8 +251,14 @@ fn recognize(files: &[(String, PathBuf)]) -> Result<&'static dyn ExchangeFormat>
         let beginning = String::from_utf8_lossy(&bytes);
         let format = FORMATS.iter().position(|format| format.recognizes(name, &beginning));
         found = found.min(format.unwrap_or(found));
+        if beginning.lines().any(|line| line == "docsets:") {
+            docsets = Some(path);
+        }
     }
     FORMATS.get(found).copied().ok_or_else(|| {
+        if let Some(path) = docsets {
+            return docsets_error(path);
+        }
         let names = format_names(&FORMATS).join("|");
         let message = format!("SOURCE: the format is unknown; name it with --from {names}");
         CommandError::usage_error(message)

@@ -81,12 +81,12 @@ impl Tool for ImportItems {
         let format = choose_format(ports.exchange_formats, format.as_ref(), path, &content)?;
         let into = into.as_ref().map(|epic| epic.parse_folded("into")).transpose()?;
         let schema = ports.schema(&call.caller.project).await?;
-        let imported = read_content(format, &schema, path, content)?;
+        let (imported, mapping) = read_content(format, &schema, path, content)?;
         let options = ImportOptions {
             format: format.name().to_owned(),
             into: into.map(|epic| epic.to_string()),
             update,
-            ..ImportOptions::default()
+            values: mapping.values,
         };
         let mut plan = ImportPlan::new(&schema, options, imported);
         add_stored(&request, &schema, &mut plan).await?;
@@ -151,7 +151,7 @@ fn read_content(
     schema: &RecordSchema,
     path: &str,
     content: String,
-) -> Result<ImportedItems> {
+) -> Result<(ImportedItems, ImportMapping)> {
     let mut mapping = ImportMapping::default().for_format(format, schema);
     let file = SourceFile { path: path.to_owned(), content: Box::new(Cursor::new(content)) };
     let imported = format.read(vec![file], &mut mapping);
@@ -162,7 +162,7 @@ fn read_content(
             "it has no item in the format {name}; correct path or format"
         )));
     }
-    Ok(imported)
+    Ok((imported, mapping))
 }
 
 /// Adds all records of the project.
