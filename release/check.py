@@ -16,14 +16,17 @@ import sys
 import tarfile
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from time import gmtime
 from typing import Any
 
 from ask import served
 from bill import linked
-from files import digest_of, target_rows
+from files import archive_of, digest_of, program_of, target_rows
 from image import PROCESSORS
+from smoke import RUNNERS, how, prepare_wine
 from wheel import check_wheel
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,6 +34,7 @@ VERSION = os.environ["RELEASE_VERSION"]
 HOST = os.environ["RELEASE_HOST"]
 BUNDLER = Path(os.environ["RELEASE_BUNDLER"])
 EPOCH = int(os.environ["SOURCE_DATE_EPOCH"])
+PLATFORMS = json.loads((ROOT / "npm/reqlore/platforms.json").read_text())
 PAPERS = {"README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"}
 
 
@@ -42,14 +46,13 @@ def expect(truth: object, complaint: str) -> None:
 def main(out: Path) -> None:
     files = sorted(path for path in out.iterdir() if path.name != "SHA256SUMS")
     sums(out, files)
-    kinds = {".gz": archive, ".mcpb": bundle, ".tgz": package}
-    kinds |= {".whl": wheel, ".tar": image, ".rb": formula}
+    kinds = {".gz": archive, ".zip": archive, ".mcpb": bundle, ".tgz": package}
+    kinds |= {".whl": wheel, ".tar": image, ".rb": formula, "reqlore.json": scoop}
     for path in files:
-        if check := kinds.get(path.suffix):
+        if check := kinds.get(path.suffix) or kinds.get(path.name):
             check(path)
             print(f"ok {path.name}")
-    names = {path.name for path in files}
-    expect(any(name.endswith(".tar.gz") for name in names), "no archive with a binary was found")
+    expect(binaries(out), "no archive with a binary was found")
     registry_entry(out)
     print("ok server.json")
     bill(out / f"reqlore-{VERSION}.cdx.json")
@@ -65,19 +68,54 @@ def sums(out: Path, files: list[Path]) -> None:
     print(f"ok SHA256SUMS of {len(files)} files")
 
 
-def archive(path: Path) -> None:
-    stem = path.name.removesuffix(".tar.gz")
-    expect(stem.startswith(f"reqlore-{VERSION}-"), f"{path.name} has another version")
-    content = {}
+def target_of(path: Path) -> str:
+    """Returns the target of an archive or a bundle."""
+    for target in target_rows():
+        names = {f"reqlore-{VERSION}-{target}{suffix}" for suffix in (archive_of(target), ".mcpb")}
+        if path.name in names:
+            return target
+    sys.exit(f"FAILED {path.name} has another version or target")
+
+
+@cache
+def runner(target: str) -> list[str] | None:
+    """Returns the words before a program of `target`, or None if this machine cannot run it."""
+    run = how(target)
+    words = [] if target == HOST else RUNNERS.get(run)
+    if words and not shutil.which(words[0]):
+        return None
+    if run == "wine":
+        prepare_wine()
+    return words
+
+
+def members(path: Path) -> Iterator[tuple[str, bytes, int]]:
+    """Yields name, content and mode of each file of an archive."""
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path) as packed:
+            for member in packed.infolist():
+                # The seconds of this format are even.
+                plain = member.date_time == gmtime(EPOCH - EPOCH % 2)[:6]
+                expect(plain, f"{path.name}: {member.filename} has the time of packing")
+                yield member.filename, packed.read(member), member.external_attr >> 16 & 0o777
+        return
     with tarfile.open(path) as tar:
         for member in tar:
-            inside = member.isdir() or (member.isfile() and member.name.startswith(f"{stem}/"))
-            expect(inside, f"{path.name} contains {member.name}")
+            expect(member.isdir() or member.isfile(), f"{path.name} contains {member.name}")
             plain = (member.mtime, member.uid, member.gid, member.uname) == (EPOCH, 0, 0, "")
             expect(plain, f"{path.name}: {member.name} has the user or time of packing")
             if member.isfile():
-                content[member.name.removeprefix(f"{stem}/")] = tar.extractfile(member).read()
-        expect(tar.getmember(f"{stem}/reqlore").mode == 0o755, f"{path.name}: wrong mode")
+                yield member.name, tar.extractfile(member).read(), member.mode
+
+
+def archive(path: Path) -> None:
+    target = target_of(path)
+    stem, file = path.name.removesuffix(archive_of(target)), program_of(target)
+    content = {}
+    for name, text, mode in members(path):
+        expect(name.startswith(f"{stem}/"), f"{path.name} contains {name}")
+        content[name.removeprefix(f"{stem}/")] = text
+        expect(mode == (0o755 if name == f"{stem}/{file}" else 0o644), f"{name}: wrong mode")
     for name in PAPERS:
         same = content[name] == (ROOT / name).read_bytes()
         expect(same, f"{path.name} has another {name}")
@@ -85,20 +123,24 @@ def archive(path: Path) -> None:
     for name, version in linked():
         named = name.startswith("reqlore") or f"{name} {version}" in foreign
         expect(named, f"{path.name} lacks the license of {name}")
-    if stem.endswith(HOST):
-        with tempfile.TemporaryDirectory() as folder:
-            program = Path(folder, "reqlore")
-            program.write_bytes(content["reqlore"])
-            program.chmod(0o755)
-            says = version_of(program)
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder, file)
+        program.write_bytes(content[file])
+        program.chmod(0o755)
+        start(path, target, program)
+
+
+def start(path: Path, target: str, program: Path) -> None:
+    """Starts a program of the artifact `path`, if this machine can run it."""
+    if (words := runner(target)) is not None:
+        says = subprocess.check_output([*words, program, "--version"], text=True)
         expect(says == f"reqlore {VERSION}\n", f"{path.name} prints the version {says!r}")
 
 
-def version_of(program: Path) -> str:
-    return subprocess.check_output([program, "--version"], text=True)
-
-
 def bundle(path: Path) -> None:
+    target = target_of(path)
+    # First, because it changes the folder of temporary files.
+    words = runner(target)
     with tempfile.TemporaryDirectory() as folder:
         unpacked, project = Path(folder, "bundle"), Path(folder, "project")
         project.mkdir()
@@ -106,26 +148,32 @@ def bundle(path: Path) -> None:
         bundler("validate", unpacked / "manifest.json")
         manifest = json.loads((unpacked / "manifest.json").read_text())
         expect(manifest["version"] == VERSION, f"{path.name} has another version")
+        system = manifest["compatibility"]["platforms"]
+        expect(system == [target_rows()[target][1]], f"{path.name} is for {system}")
         program = unpacked / manifest["server"]["entry_point"]
+        expect(program.name == program_of(target), f"{path.name} starts {program.name}")
         expect(os.access(program, os.X_OK), f"{path.name}: its program can't be started")
-        if path.name.removesuffix(".mcpb").endswith(HOST):
-            started(path.name, manifest, unpacked, project)
+        if words is not None:
+            started(path.name, manifest, unpacked, project, words)
 
 
-def started(name: str, manifest: dict[str, Any], unpacked: Path, project: Path) -> None:
+def started(
+    name: str, manifest: dict[str, Any], unpacked: Path, project: Path, words: list[str]
+) -> None:
     """Starts the bundle as a desktop client does, and compares its tools with the manifest."""
     config = manifest["server"]["mcp_config"]
     command = [config["command"], *config["args"]]
     for variable, value in (("__dirname", unpacked), ("user_config.project", project)):
         command = [word.replace(f"${{{variable}}}", str(value)) for word in command]
-    with served(command) as (server, about):
+    with served([*words, *command]) as (server, about):
         expect(about["serverInfo"]["version"] == VERSION, f"{name} starts another version")
         tools = [tool["name"] for tool in server.all("tools/list", "tools")]
         listed = [tool["name"] for tool in manifest["tools"]]
         expect(tools and tools == listed, f"{name}: the manifest lists {listed}, not {tools}")
         item = server.ask("tools/call", name="create_epic", arguments={"title": "A", "priority": 1})
         expect(not item.get("isError"), f"{name}: {item}")
-    expect(list(project.rglob("EP-001*")), f"{name} does not write into the project folder")
+    written = "*.db" if "sqlite" in command else "EP-001*"
+    expect(list(project.rglob(written)), f"{name} does not write into the project folder")
 
 
 def bundler(*arguments: str | Path) -> None:
@@ -142,8 +190,9 @@ def package(path: Path) -> None:
         place = content["repository"]["url"].removeprefix("git+").removesuffix(".git")
         expect(place == entry["repository"]["url"], f"{path.name} has the repository {place}")
         if content["name"] != "reqlore":
-            program = tar.extractfile("package/bin/reqlore").read()
-            expect(program in binaries(path.parent).values(), f"{path.name} contains another binary")
+            target = PLATFORMS[content["name"].removeprefix("@reqlore/")]["target"]
+            program = tar.extractfile(f"package/bin/{program_of(target)}").read()
+            expect(program == binaries(path.parent)[target], f"{path.name} contains another binary")
             tar.getmember("package/THIRD-PARTY-LICENSES")
             return
     given, wanted = content.get("mcpName"), entry["name"]
@@ -157,24 +206,23 @@ def package(path: Path) -> None:
 
 
 def wheel(path: Path) -> None:
-    """Compares a wheel with its list of files, and installs and starts that of this machine."""
-    program = check_wheel(path)
+    """Compares a wheel with its list of files, installs it, and starts it if possible."""
     tag = path.stem.split("-none-")[1]
     (target,) = [target for target, columns in target_rows().items() if columns[2] == tag]
+    program = check_wheel(path, program_of(target))
     same = program == binaries(path.parent)[target]
     expect(same, f"{path.name} contains another binary than the archive of {target}")
     with zipfile.ZipFile(path) as content:
         about = content.read(f"reqlore-{VERSION}.dist-info/METADATA").decode()
     server = json.loads(path.with_name("server.json").read_text())["name"]
     expect(f"mcp-name: {server} " in about, f"{path.name} does not name {server}")
-    if target == HOST:
-        with tempfile.TemporaryDirectory() as folder:
-            # pip refuses a wheel for another machine.
-            pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-            place = ["--no-index", "--no-deps", "--target", folder]
-            subprocess.run([*pip, *place, path], check=True)
-            says = version_of(Path(folder, "bin/reqlore"))
-            expect(says == f"reqlore {VERSION}\n", f"{path.name} prints the version {says!r}")
+    with tempfile.TemporaryDirectory() as folder:
+        # pip refuses a wheel for another machine, unless it is named.
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+        machine = [] if target == HOST else ["--platform", tag, "--only-binary", ":all:"]
+        place = ["--no-index", "--no-deps", "--target", folder]
+        subprocess.run([*pip, *machine, *place, path], check=True)
+        start(path, target, Path(folder, "bin", program_of(target)))
 
 
 def image(path: Path) -> None:
@@ -236,12 +284,11 @@ def started_as_user(root: Path, config: dict[str, Any]) -> None:
 def binaries(out: Path) -> dict[str, bytes]:
     """Returns the binary of every archive by its target."""
     found = {}
-    for path in out.glob("*.tar.gz"):
-        stem = path.name.removesuffix(".tar.gz")
-        with tarfile.open(path) as tar:
-            binary = tar.extractfile(f"{stem}/reqlore")
-            assert binary
-            found[stem.removeprefix(f"reqlore-{VERSION}-")] = binary.read()
+    for target in target_rows():
+        path = out / f"reqlore-{VERSION}-{target}{archive_of(target)}"
+        if path.exists():
+            content = {Path(name).name: text for name, text, _ in members(path)}
+            found[target] = content[program_of(target)]
     return found
 
 
@@ -253,6 +300,17 @@ def formula(path: Path) -> None:
         expect(digest == digest_of(path.with_name(name)), f"{path.name}: hash of {name}")
     if shutil.which("ruby"):
         subprocess.run(["ruby", "-wc", path], check=True, stdout=subprocess.DEVNULL)
+
+
+def scoop(path: Path) -> None:
+    """Compares the hashes of a manifest for Scoop, and finds its program in the archives."""
+    content = json.loads(path.read_text())
+    expect(content["version"] == VERSION, f"{path.name} has another version")
+    for about in content["architecture"].values():
+        name = about["url"].rsplit("/", 1)[1]
+        expect(about["hash"] == digest_of(path.with_name(name)), f"{path.name}: hash of {name}")
+        with zipfile.ZipFile(path.with_name(name)) as packed:
+            packed.getinfo(f"{about['extract_dir']}/{content['bin']}")
 
 
 def registry_entry(out: Path) -> None:

@@ -1,4 +1,6 @@
-"""Writes the Homebrew formula of a release, which installs the archives."""
+"""Writes the Homebrew formula and the Scoop manifest of a release, which install the archives."""
+
+from typing import Any
 
 # The blocks of the formula by the target whose archive each one installs.
 BLOCKS = {
@@ -7,10 +9,13 @@ BLOCKS = {
     "aarch64-unknown-linux-gnu": ("linux", "arm"),
     "x86_64-unknown-linux-gnu": ("linux", "intel"),
 }
+# The architectures of the Scoop manifest by target.
+ARCHITECTURES = {"x86_64-pc-windows-gnu": "64bit"}
+SUMMARY = "MCP server for a project's requirements and knowledge"
 
 FORMULA = """\
 class Reqlore < Formula
-  desc "MCP server for a project's requirements and knowledge"
+  desc "{summary}"
   homepage "{home}"
   version "{version}"
   license any_of: ["MIT", "Apache-2.0"]
@@ -41,4 +46,24 @@ def formula(home: str, version: str, hashes: dict[str, str]) -> bytes:
                 blocks += f'    on_{processor} do\n      url "{file}"\n'
                 blocks += f'      sha256 "{hashes[target]}"\n    end\n'
         blocks += "  end\n\n"
-    return FORMULA.format(home=home, version=version, blocks=blocks.rstrip("\n") + "\n").encode()
+    blocks = blocks.rstrip("\n") + "\n"
+    return FORMULA.format(summary=SUMMARY, home=home, version=version, blocks=blocks).encode()
+
+
+def scoop(home: str, version: str, hashes: dict[str, str]) -> dict[str, Any]:
+    """Returns the manifest for the SHA-256 hashes of archives by target."""
+    return {
+        "version": version,
+        "description": SUMMARY,
+        "homepage": home,
+        "license": "MIT|Apache-2.0",
+        "architecture": {
+            architecture: {
+                "url": f"{home}/releases/download/v{version}/reqlore-{version}-{target}.zip",
+                "hash": hashes[target],
+                "extract_dir": f"reqlore-{version}-{target}",
+            }
+            for target, architecture in ARCHITECTURES.items()
+        },
+        "bin": "reqlore.exe",
+    }

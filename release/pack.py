@@ -2,9 +2,10 @@
 
 Usage: pack.py OUT TARGET=BINARY...   (see .ci/release for the environment)
 
-Writes one .tar.gz and one wheel per binary, one .mcpb bundle per binary for a desktop system, one
-container image of the static binaries, a formula for Homebrew, and a server.json that lists the
-packages. The output does not depend on time, user or directory order.
+Writes one archive (.zip for Windows, else .tar.gz) and one wheel per binary, one .mcpb bundle per
+binary for a desktop system, one container image of the static binaries, a formula for Homebrew, a
+manifest for Scoop, and a server.json that lists the packages. The output does not depend on time,
+user or directory order.
 """
 
 import gzip
@@ -22,8 +23,8 @@ from time import gmtime
 from typing import Any
 
 from ask import tools_of
-from files import digest_of, target_rows
-from formula import BLOCKS, formula
+from files import archive_of, digest_of, program_of, target_rows
+from formula import ARCHITECTURES, BLOCKS, formula, scoop
 from image import image, tar_of
 from licences import licences
 from wheel import wheel_files, wheel_name
@@ -58,18 +59,19 @@ def main(out: Path, binaries: dict[str, Path]) -> None:
     all_licences = {name: papers[name] for name in (*OWN_LICENCES, FOREIGN_LICENCES)}
     bundles, hashes, static, rows = [], {}, {}, target_rows()
     for target, path in binaries.items():
-        stem, binary = f"reqlore-{VERSION}-{target}", path.read_bytes()
+        stem, program, binary = f"reqlore-{VERSION}-{target}", program_of(target), path.read_bytes()
         if target not in rows:
             sys.exit(f"release/targets has no {target}")
         _, system, tag = rows[target]
-        archive(out / f"{stem}.tar.gz", stem, {"reqlore": binary} | extras)
-        hashes[target] = digest_of(out / f"{stem}.tar.gz")
-        wheel = wheel_files(binary, tag, VERSION, HOME, NAME, all_licences)
+        archived = out / f"{stem}{archive_of(target)}"
+        archive(archived, stem, {program: binary} | extras)
+        hashes[target] = digest_of(archived)
+        wheel = wheel_files(program, binary, tag, VERSION, HOME, NAME, all_licences)
         zipped(out / wheel_name(VERSION, tag), wheel)
         if system != "-":
             bundles.append(out / f"{stem}.mcpb")
-            content = {"manifest.json": as_json(manifest(about, tools, prompts, system))}
-            bundle(bundles[-1], content | all_licences | {"server/reqlore": binary})
+            content = {"manifest.json": as_json(manifest(about, tools, prompts, target))}
+            bundle(bundles[-1], content | all_licences | {f"server/{program}": binary})
         if target.endswith("-musl"):
             static[target.split("-")[0]] = binary
     if static:
@@ -79,6 +81,8 @@ def main(out: Path, binaries: dict[str, Path]) -> None:
         (out / f"reqlore-{VERSION}-image.tar").write_bytes(packed)
     if set(BLOCKS) <= set(hashes):
         (out / "reqlore.rb").write_bytes(formula(HOME, VERSION, hashes))
+    if set(ARCHITECTURES) <= set(hashes):
+        (out / "reqlore.json").write_bytes(as_json(scoop(HOME, VERSION, hashes)))
     (out / "server.json").write_bytes(as_json(server(about, bundles, len(static) == 2)))
 
 
@@ -105,17 +109,24 @@ def shell_completions() -> dict[str, bytes]:
 
 
 def mode_of(name: str) -> int:
-    return 0o755 if Path(name).name == "reqlore" else 0o644
+    return 0o755 if Path(name).name in ("reqlore", "reqlore.exe") else 0o644
 
 
 def archive(path: Path, stem: str, content: dict[str, bytes]) -> None:
-    entries = {f"{stem}/{name}": (text, mode_of(name), 0) for name, text in content.items()}
+    content = {f"{stem}/{name}": text for name, text in content.items()}
+    if path.suffix == ".zip":
+        zipped(path, content)
+        return
+    entries = {name: (text, mode_of(name), 0) for name, text in content.items()}
     path.write_bytes(gzip.compress(tar_of(entries, EPOCH), mtime=EPOCH))
 
 
 def manifest(
-    about: dict[str, Any], tools: list[dict[str, Any]], prompts: bool, system: str
+    about: dict[str, Any], tools: list[dict[str, Any]], prompts: bool, target: str
 ) -> dict[str, Any]:
+    server, system = f"server/{program_of(target)}", target_rows()[target][1]
+    # The default storage needs Unix.
+    storage = ["--storage", "sqlite"] if system == "win32" else []
     return {
         "manifest_version": MANIFEST,
         "name": "reqlore",
@@ -129,10 +140,10 @@ def manifest(
         "support": f"{HOME}/issues",
         "server": {
             "type": "binary",
-            "entry_point": "server/reqlore",
+            "entry_point": server,
             "mcp_config": {
-                "command": "${__dirname}/server/reqlore",
-                "args": ["--root", "${user_config.project}"],
+                "command": f"${{__dirname}}/{server}",
+                "args": ["--root", "${user_config.project}", *storage],
             },
         },
         "tools": [{"name": tool["name"], "description": summary(tool)} for tool in tools],

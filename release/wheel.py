@@ -17,12 +17,18 @@ def wheel_name(version: str, tags: str) -> str:
 
 
 def wheel_files(
-    binary: bytes, tags: str, version: str, home: str, name: str, licences: dict[str, bytes]
+    program: str,
+    binary: bytes,
+    tags: str,
+    version: str,
+    home: str,
+    name: str,
+    licences: dict[str, bytes],
 ) -> dict[str, bytes]:
     """Returns the content of a wheel. `name` is that in the registry of MCP servers."""
     about = f"reqlore-{version}.dist-info"
     files = {
-        f"reqlore-{version}.data/scripts/reqlore": binary,
+        f"reqlore-{version}.data/scripts/{program}": binary,
         f"{about}/METADATA": metadata(version, home, name, sorted(licences)),
         f"{about}/WHEEL": "".join(
             ["Wheel-Version: 1.0\nGenerator: reqlore\nRoot-Is-Purelib: false\n"]
@@ -56,7 +62,7 @@ def metadata(version: str, home: str, name: str, licences: list[str]) -> bytes:
     return ("\n".join(fields) + f"\n\n{readme}\n<!-- mcp-name: {name} -->\n").encode()
 
 
-def check_wheel(path: Path) -> bytes:
+def check_wheel(path: Path, program: str) -> bytes:
     """Compares each file with RECORD and returns the binary; raises an error if one differs."""
     with zipfile.ZipFile(path) as wheel:
         version = path.name.split("-")[1]
@@ -67,4 +73,4 @@ def check_wheel(path: Path) -> bytes:
         for file, expected in listed.items():
             if expected and expected != f"sha256={digest(wheel.read(file))}":
                 raise ValueError(f"{file} differs from RECORD")
-        return wheel.read(f"reqlore-{version}.data/scripts/reqlore")
+        return wheel.read(f"reqlore-{version}.data/scripts/{program}")

@@ -12,7 +12,7 @@ use crate::config::paths::env_variable;
 use crate::config::project_folder;
 use crate::exit::{CommandError, Result};
 use crate::settings::{self, FILE_VARIABLE, SettingFlags};
-use crate::system::{is_executable, program_file};
+use crate::system::{BROWSER_OPENERS, OPENER_ARGUMENTS, is_executable, program_file, user_command};
 
 /// The name of this program, of its package and of its server.
 pub(crate) const NAME: &str = "reqlore";
@@ -107,18 +107,17 @@ pub(crate) fn run_in_shell(command: &str, folder: &Path, input: &str) -> io::Res
 /// if there is no browser.
 pub(crate) fn open_in_browser(path: &Path, on_failure: impl FnOnce() + Send + 'static) -> bool {
     let mut command = match env_variable("BROWSER") {
-        // Through the shell, as for an editor, because the variable may have arguments.
-        Some(browser) => {
-            let mut command = Command::new("sh");
-            command.args(["-c", &format!("{browser} \"$@\""), "sh"]);
-            command
-        }
-        None => match ["xdg-open", "open"].into_iter().find_map(program_on_path) {
-            Some(program) => Command::new(program),
+        Some(browser) => user_command(&browser, path),
+        None => match BROWSER_OPENERS.iter().find_map(|name| program_on_path(name)) {
+            Some(program) => {
+                let mut command = Command::new(program);
+                command.args(OPENER_ARGUMENTS).arg(path);
+                command
+            }
             None => return false,
         },
     };
-    command.arg(path).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let Ok(mut browser) = command.spawn() else { return false };
     // Some browsers run until the user closes them.
     std::thread::spawn(move || {

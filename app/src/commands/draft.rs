@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::Command;
 
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_durable_fs::{owner_only_options, set_temp_mode};
@@ -13,6 +12,7 @@ use super::write_target::{ask_yes, can_ask};
 use crate::config::paths::env_variable;
 use crate::console::eprint_line;
 use crate::exit::{CommandError, EXIT_FAILED, Result};
+use crate::system::{DEFAULT_EDITOR, user_command};
 
 /// The reason why an edited text was not stored.
 #[derive(Debug)]
@@ -109,16 +109,14 @@ impl DraftFile {
         let editor = env_variable("VISUAL").or_else(|| env_variable("EDITOR"));
         let editor = match editor {
             Some(editor) => editor,
-            None if can_ask() => "vi".to_owned(),
+            None if can_ask() => DEFAULT_EDITOR.to_owned(),
             None => {
                 let message = "editor: none is set; set VISUAL or EDITOR";
                 return Err(CommandError::usage_error(message));
             }
         };
-        // Through the shell, as in Git, because the variable may have arguments.
-        let script = format!("{editor} \"$@\"");
-        let status = Command::new("sh").args(["-c", &script, "sh"]).arg(&self.path).status();
-        let status = status
+        let status = user_command(&editor, &self.path)
+            .status()
             .map_err(|error| CommandError::failure(format!("editor: {error}; set EDITOR")))?;
         if !status.success() {
             let message = format!("editor: it ended with {status}; nothing was stored");

@@ -25,7 +25,7 @@ use super::demo::SNIPPET;
 use crate::client_environment::client_environment;
 use crate::commands::init::file_change::{ChangeKind, ChangeOutcome, FileChange};
 use crate::commands::output::{print, print_json};
-use crate::config::state_folder;
+use crate::config::{AppConfig, state_folder};
 use crate::console::eprint_line;
 use crate::exit::{CommandError, EXIT_FAILED, EXIT_OK, Result};
 use crate::settings::SettingFlags;
@@ -77,6 +77,10 @@ pub(crate) fn run(flags: &SettingFlags, options: &Options) -> Result<u8> {
         remove::plan_removal(options, &clients, &log, &environment)
     } else {
         let server = ServerEntry::from_flags(flags, options, &environment)?;
+        // The server would reject the default storage.
+        if cfg!(windows) && matches!(server, ServerEntry::Command { .. }) {
+            AppConfig::resolve(flags)?;
+        }
         check_create(flags, options)?;
         check_project(options, &environment)?;
         if clients.is_empty() && options.create.is_empty() {

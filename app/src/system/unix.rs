@@ -3,6 +3,7 @@
 use std::fs::Metadata;
 use std::io;
 use std::path::Path;
+use std::process::Command;
 
 use rustix::process::{Resource, Rlimit};
 use tokio::runtime::Builder;
@@ -17,8 +18,21 @@ pub(crate) const PATH_SEPARATOR: char = ':';
 pub(crate) const PROFILE_VARIABLE: Option<&str> = None;
 pub(crate) const LOCAL_DATA_VARIABLE: Option<&str> = None;
 
+pub(crate) const DEFAULT_EDITOR: &str = "vi";
+/// Programs that open a file in the user's browser, and their first arguments.
+pub(crate) const BROWSER_OPENERS: &[&str] = &["xdg-open", "open"];
+pub(crate) const OPENER_ARGUMENTS: &[&str] = &[];
+
 /// The signal of a write beyond the file size limit, on Linux (x86, ARM) and macOS.
 const SIGXFSZ: i32 = 25;
+
+/// The command of a variable with `path` as its last argument. Through the shell, as in Git, because
+/// the variable may have arguments.
+pub(crate) fn user_command(line: &str, path: &Path) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("{line} \"$@\""), "sh"]).arg(path);
+    command
+}
 
 /// Makes a write beyond the limit of `ulimit -f` an error. Without a handler it ends the process.
 pub(crate) fn keep_running_at_file_size_limit() {
