@@ -29,7 +29,7 @@ mod xlsx;
 use reqlore_domain::ports::exchange::ExchangeFormat;
 
 /// All formats. A format before another one recognizes a special form of its files.
-pub const FORMATS: [&dyn ExchangeFormat; 13] = [
+pub const FORMATS: [&dyn ExchangeFormat; 14] = [
     &openspec::OpenSpec,
     &kiro::Kiro,
     &spec_kit::SpecKit,
