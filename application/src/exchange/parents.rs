@@ -39,8 +39,9 @@ impl ImportPlan<'_> {
                 path.push(first);
                 first = *next;
             }
+            let parent = self.items[first].parent.clone();
             for index in path {
-                self.items[index].parent = self.items[first].parent.clone();
+                self.items[index].parent.clone_from(&parent);
             }
         }
     }
