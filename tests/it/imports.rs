@@ -239,7 +239,7 @@ fn reqlix_folder_is_imported_and_follows_edited_titles() {
     write(root, "app/README.md", "# Read me\n");
     write(root, "app/docs/dev/req/testing.md", "**2.1.** All tests run.\n");
     let text = "# Errors\n\n## G.E.1: Way out\n\nText.\n\n## G.E.2: Second\n";
-    let report = import_and_edit(root, path, text, "G.E.2: Second");
+    let report = import_and_edit(root, path, text, "Second");
     // The story of the requirement without a heading is made.
     assert_eq!((&report["format"], counts(&report)[0]), (&json!("reqlix"), 7));
 }
@@ -293,7 +293,7 @@ fn import_and_edit(root: &Path, path: &str, text: &str, title: &str) -> Value {
     write(root, path, text.replace(title, "Edited title"));
     let edited = import(root, &command);
     assert_eq!(counts(&edited), [0, 1, count - 1, 0, 0], "{edited}");
-    assert_eq!(edited["updated"][0]["title"], "Edited title");
+    assert!(edited["updated"][0]["title"].as_str().unwrap().ends_with("Edited title"), "{edited}");
     assert_eq!(run_ok(root, "check"), "Nothing to fix.\n");
     first
 }

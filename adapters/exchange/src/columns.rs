@@ -6,7 +6,12 @@ use reqlore_domain::records::answers::csv::unmark;
 use reqlore_domain::records::fields::IMPORTED_FROM;
 use reqlore_domain::records::kinds::find_kind;
 
-use crate::table::TableRow;
+/// The texts of a row, with its number as spreadsheets show it.
+#[derive(Default)]
+pub(crate) struct TableRow {
+    pub(crate) number: u64,
+    pub(crate) cells: Vec<String>,
+}
 
 /// More columns are not a table of items.
 pub(crate) const MAX_COLUMNS: usize = 1_000;

@@ -9,7 +9,8 @@ use reqlore_domain::ports::exchange::{
 use reqlore_domain::records::answers::csv::whole_items_csv;
 use reqlore_domain::records::answers::lists::ListedItem;
 
-use crate::table::{TableReader, TableRow};
+use crate::columns::TableRow;
+use crate::table::TableReader;
 
 pub(crate) struct Csv;
 

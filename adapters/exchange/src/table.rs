@@ -7,18 +7,11 @@ use reqlore_domain::ports::exchange::{ImportMapping, ImportedItem, ImportedItems
 use reqlore_domain::records::answers::csv::{split_list, unmark};
 use serde_json::json;
 
-use crate::columns::{find_columns, kind_of};
+use crate::columns::{TableRow, find_columns, kind_of};
 use crate::names::{title_of, unique_id};
 
 /// The rows in which the meaning of a column is guessed.
 const SAMPLE_ROWS: usize = 50;
-
-/// The texts of a row, with its number as spreadsheets show it.
-#[derive(Default)]
-pub(crate) struct TableRow {
-    pub(crate) number: u64,
-    pub(crate) cells: Vec<String>,
-}
 
 /// Reads the tables of a file, whose rows may name the same epics and stories.
 pub(crate) struct TableReader<'a> {

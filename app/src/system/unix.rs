@@ -26,8 +26,8 @@ pub(crate) const OPENER_ARGUMENTS: &[&str] = &[];
 /// The signal of a write beyond the file size limit, on Linux (x86, ARM) and macOS.
 const SIGXFSZ: i32 = 25;
 
-/// The command of a variable with `path` as its last argument. Through the shell, as in Git, because
-/// the variable may have arguments.
+/// The command of a variable with `path` as its last argument. Through the shell, as in Git,
+/// because the variable may have arguments.
 pub(crate) fn user_command(line: &str, path: &Path) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", &format!("{line} \"$@\""), "sh"]).arg(path);

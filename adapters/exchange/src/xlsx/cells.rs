@@ -6,7 +6,7 @@ use calamine::{DataRef, ExcelDateTime, XlsxCellReader, XlsxError};
 use reqlore_domain::bounded_types::truncate_echo;
 
 use crate::columns::MAX_COLUMNS;
-use crate::table::TableRow;
+use crate::columns::TableRow;
 
 const DAY_SECONDS: f64 = 86_400.0;
 /// The day after 9999-12-31.
