@@ -84,7 +84,7 @@ impl ExchangeFormat for BacklogMd {
             let files = shown.join(", ");
             imported
                 .notes
-                .push(format!("tasks without an ID that are not imported: {count}: {files}"));
+                .push(format!("files without an ID that are not imported: {count}: {files}"));
         }
         Ok(imported)
     }
@@ -137,7 +137,7 @@ fn quote_names(text: &str) -> String {
 }
 
 /// The acceptance criteria of a task: the items of the section with a box, or all if none has one.
-/// All else is its text.
+/// The rest is its text.
 fn take_criteria(story: &mut ImportedItem, body: &str) -> Vec<ImportedItem> {
     let (before, found) = sections(body);
     let mut text = format!("{}\n\n{before}", story.text);

@@ -1,5 +1,7 @@
 //! Guesses the field of a column by its heading, in English and German.
 
+use std::collections::{HashMap, HashSet};
+
 use reqlore_domain::link_values::is_known_relation;
 use reqlore_domain::ports::exchange::ImportMapping;
 use reqlore_domain::records::answers::csv::unmark;
@@ -13,7 +15,7 @@ pub(crate) struct TableRow {
     pub(crate) cells: Vec<String>,
 }
 
-/// More columns are not a table of items.
+/// Maximum number of columns.
 pub(crate) const MAX_COLUMNS: usize = 1_000;
 /// The columns of our own CSV files whose values follow from others.
 const DERIVED: [&str; 4] = ["done", "children", "updated_at", IMPORTED_FROM];
@@ -97,15 +99,18 @@ pub(crate) fn find_columns(
         ));
     }
     let mut columns: Vec<(String, String)> = Vec::new();
+    let (mut names, mut counts) = (HashSet::new(), HashMap::new());
     for (index, heading) in headings.iter().enumerate() {
         let heading = unmark(heading.trim());
         let first_name =
             if heading.is_empty() { format!("column {}", index + 1) } else { heading.to_owned() };
         // Jira repeats a heading for each value of a list.
-        let names = (2..).map(|number| format!("{first_name} {number}"));
-        let mut names = std::iter::once(first_name.clone()).chain(names);
-        let is_new = |name: &String| columns.iter().all(|(other, _)| other != name);
-        let name = names.find(is_new).unwrap_or_default();
+        let (mut name, number) =
+            (first_name.clone(), counts.entry(first_name.clone()).or_insert(1));
+        while !names.insert(name.clone()) {
+            *number += 1;
+            name = format!("{first_name} {number}");
+        }
         let field = match mapping.columns.get(&name) {
             Some(field) => field.clone(),
             None => guess_field(&first_name, &mapping.custom_fields),

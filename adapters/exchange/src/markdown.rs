@@ -166,7 +166,10 @@ impl DocumentReader<'_> {
     /// True if a statement has an ID of its own. A row with an ID of another item refers to it, and
     /// criteria are parts of a requirement.
     fn is_own(&self, one: &Statement, is_requirement: bool) -> bool {
-        let is_criterion = |id: &str| is_requirement && id.starts_with("AC");
+        let is_criterion = |id: &str| {
+            let prefix = id.split(['-', '_', '.']).next().unwrap_or_default();
+            is_requirement && prefix.trim_end_matches(|c: char| c.is_ascii_digit()) == "AC"
+        };
         let is_reference = |id: &str| one.form == StatementForm::TableRow && self.ids.contains(id);
         let id = one.id.as_deref().filter(|id| !is_criterion(id) && !is_reference(id));
         id.is_some() && self.has_ids

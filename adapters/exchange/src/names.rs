@@ -1,6 +1,7 @@
 //! Titles, IDs and file names that follow from texts.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use reqlore_domain::link_values::is_known_relation;
 use reqlore_domain::ports::exchange::file_title;
@@ -18,9 +19,18 @@ pub(crate) fn check_length(object: &str, text: &str) -> Result<(), String> {
 
 /// Makes an ID unique in its file: the second `login` is `login~2`.
 pub(crate) fn unique_id(used: &mut HashMap<String, usize>, id: &str) -> String {
-    let count = used.entry(id.to_owned()).or_default();
-    *count += 1;
-    if *count == 1 { id.to_owned() } else { format!("{id}~{count}") }
+    loop {
+        let count = used.entry(id.to_owned()).or_default();
+        *count += 1;
+        if *count == 1 {
+            return id.to_owned();
+        }
+        let numbered = format!("{id}~{count}");
+        if let Entry::Vacant(entry) = used.entry(numbered.clone()) {
+            entry.insert(1);
+            return numbered;
+        }
+    }
 }
 
 /// The beginning of a text as its title, on one line.

@@ -92,7 +92,9 @@ fn read_section<'t>(
         let text = found.text(requirement);
         let (title, text) = split_paragraph(&text);
         let title = if title.is_empty() { requirement.index } else { &title };
-        let item = reader.add("requirement", reader.story, requirement.index, title);
+        // Each heading has its own numbers.
+        let id = format!("{}/{}", title_of(&section.heading.title), requirement.index);
+        let item = reader.add("requirement", reader.story, &id, title);
         text.clone_into(&mut item.text);
         item.values.insert("index".to_owned(), json!(requirement.index));
     }

@@ -54,6 +54,13 @@ pub(crate) fn take_statements(
         .collect();
     let (mut rest, mut found, mut last) = (String::new(), Vec::<Statement>::new(), 0);
     let starts: Vec<usize> = taken.iter().map(|(one, _)| one.start).collect();
+    // Parsed once at the end of its parts, which may be many.
+    let mut parts_end = None;
+    let add_parts = |found: &mut Vec<Statement>, end: Option<usize>| {
+        if let (Some(last), Some(end)) = (found.last_mut(), end) {
+            *last = parse_statement(last.form, text, last.start..end);
+        }
+    };
     for (index, (mut statement, mut end)) in taken.into_iter().enumerate() {
         let (start, form) = (statement.start, statement.form);
         if let Some(nested) = starts.get(index + 1).copied().filter(|nested| *nested < end) {
@@ -68,16 +75,16 @@ pub(crate) fn take_statements(
         // A list without IDs below a paragraph with an ID is a part of it.
         let is_part = is_gap && form == StatementForm::ListItem && statement.id.is_none();
         match found.last_mut().filter(|last| is_part && last.form == StatementForm::Paragraph) {
-            Some(above) if above.id.is_some() => {
-                *above = parse_statement(above.form, text, above.start..end);
-            }
+            Some(above) if above.id.is_some() => parts_end = Some(end),
             _ => {
+                add_parts(&mut found, parts_end.take());
                 rest.push_str(if is_gap { "" } else { before });
                 found.push(statement);
             }
         }
         last = end;
     }
+    add_parts(&mut found, parts_end);
     rest.push_str(text.get(last..).unwrap_or_default());
     (rest.trim_matches(['\n', ' ']).to_owned(), found)
 }

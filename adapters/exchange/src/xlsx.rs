@@ -23,10 +23,10 @@ pub(crate) struct Xlsx;
 const HEADING_ROWS: usize = 20;
 /// The memory that the texts or the styles of a workbook may take.
 const MAX_PART_MEMORY: usize = 256 << 20;
-/// The memory of a text without its letters, and of a style without its name and format.
+/// Overhead of a text and of a style in memory.
 const TEXT_BYTES: usize = 64;
 const STYLE_BYTES: usize = 1_024;
-/// More texts than this number of digits counts are not declared.
+/// Maximum digits of a declared number of texts, for which the reader reserves memory.
 const MAX_COUNT_DIGITS: usize = 7;
 
 impl ExchangeFormat for Xlsx {

@@ -74,11 +74,14 @@ impl ImportPlan<'_> {
                 Some(found) if found.kind == ItemKind::Epic => {
                     self.story_of(Target::Stored(found.to_string()), index)
                 }
-                _ => {
+                found => {
                     let own = &self.items[index].item.source;
-                    self.report.problem(format!(
-                        "{own}: its parent {name:?} is neither in the source nor a reference"
-                    ));
+                    let noun = parent_kind.row().words[0];
+                    let problem = match found {
+                        Some(_) => format!("is outside of the source; it must be a {noun}"),
+                        None => "is neither in the source nor a reference".to_owned(),
+                    };
+                    self.report.problem(format!("{own}: its parent {name:?} {problem}"));
                     None
                 }
             },

@@ -57,7 +57,7 @@ fn hostile_tasks_keep_their_text_and_valid_lines() {
     assert_eq!(sources, ["backlog#7", "backlog#7/1", "backlog#7/1~2", milestone]);
     assert_eq!(imported.items[0].text, "Before\n## Acceptance Criteria\n\nProse.");
     assert_eq!(imported.items[3].title, "Some Day");
-    let note = "tasks without an ID that are not imported: 1: tasks/b.md";
+    let note = "files without an ID that are not imported: 1: tasks/b.md";
     assert_eq!(imported.notes[1], note);
     let quoted = "---\nid: 8\ntitle: B\nassignee:\n  - @ann\ndependencies: TASK-2, task-2\n---\n\
         ## Acceptance Criteria\n- [ ] AC-1: works\n";

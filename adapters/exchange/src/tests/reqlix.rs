@@ -45,18 +45,18 @@ fn numbers_in_bold_are_requirements_below_their_heading() {
     let [story, rule] = ["user_story", "requirement"];
     let items = [
         ["epic", "", "", "testing", "## Notes\n\n**Note.** Only a word."],
-        [rule, "1", "", "Above all headings.", ""],
+        [rule, "/1", "", "Above all headings.", ""],
         [story, "Testing", "", "Testing", "Introduction."],
-        [rule, "2", "Testing", "All tests run on a clean system:", text],
-        [rule, "2.1", "Testing", "Short.", "Short.\n\nEnd\n\n```\n**3.** in code\n```"],
+        [rule, "Testing/2", "Testing", "All tests run on a clean system:", text],
+        [rule, "Testing/2.1", "Testing", "Short.", "Short.\n\nEnd\n\n```\n**3.** in code\n```"],
         [story, "Coverage", "", "Coverage", ""],
-        [rule, "2.1~2", "Coverage", "Again.", ""],
-        [rule, "4", "Coverage", "4", ""],
+        [rule, "Coverage/2.1", "Coverage", "Again.", ""],
+        [rule, "Coverage/4", "Coverage", "4", ""],
     ];
     let mut expected: Vec<_> = items.into_iter().map(|one| item("testing.md", one)).collect();
     for item in expected.iter_mut().filter(|item| item.kind == rule) {
-        let id = item.source.split_once('#').unwrap().1;
-        item.values.insert("index".to_owned(), json!(id.trim_end_matches("~2")));
+        let index = item.source.rsplit_once('/').unwrap().1;
+        item.values.insert("index".to_owned(), json!(index));
     }
     assert_eq!(imported, ImportedItems { items: expected, notes: Vec::new() });
 }

@@ -21,7 +21,7 @@ pub(crate) struct SheetRows<'a> {
     next: Option<(u64, usize, String)>,
     /// The columns of the table, so that a missing cell is an empty text.
     pub(crate) columns: usize,
-    /// The reader fails after the end.
+    /// True after the last cell: the reader must not be called again.
     is_end: bool,
     /// The bytes that cells may still take.
     left: &'a mut u64,
@@ -132,7 +132,10 @@ fn time_text(time: &ExcelDateTime) -> String {
     // A date before the first day is a time of day.
     if time.is_duration() || value < 1.0 {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in range")]
-        let seconds = (value * DAY_SECONDS).round() as u64;
+        let mut seconds = (value * DAY_SECONDS).round() as u64;
+        if !time.is_duration() {
+            seconds = seconds.min(86_399);
+        }
         return clock_text(seconds / 3_600, seconds / 60 % 60, seconds % 60);
     }
     let (year, month, day, hour, minute, second, _) = time.to_ymd_hms_milli();
