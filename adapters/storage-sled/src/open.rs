@@ -155,6 +155,9 @@ fn open_tree(folder: &Path) -> StoreResult<(Tree, Totals)> {
     let config = sled::Config::new()
         .path(folder)
         .cache_capacity(CACHE_BYTES)
+        // sled's thread that flushes from time to time takes the current buffer without pinning its
+        // epoch, and so may use it after a commit freed it. Every commit flushes.
+        .flush_every_ms(None)
         .mode(sled::Mode::HighThroughput);
     let thread = std::thread::Builder::new().name("storage-sled-open".to_owned());
     // After a panic the dropped sender disconnects; after a timeout no receiver is left.
