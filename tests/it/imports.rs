@@ -15,20 +15,20 @@ const SHEET: &str = "\u{feff}Nr;Titel;Beschreibung;Typ;Epos;Priorität;Status;Au
     A-2;Abmelden;;Anforderung;Konto;2;Draft;1;\r\n\
     A-3;Rechnung;x;Story;Abrechnung;low;;5;-\r\n";
 
-fn write(root: &Path, name: &str, text: impl AsRef<[u8]>) {
+pub(crate) fn write(root: &Path, name: &str, text: impl AsRef<[u8]>) {
     let path = root.join(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();
 }
 
 /// The report of an import in JSON.
-fn import(root: &Path, arguments: &str) -> Value {
+pub(crate) fn import(root: &Path, arguments: &str) -> Value {
     let printed = run_ok(root, &format!("{arguments} --json"));
     serde_json::from_str::<Value>(&printed).unwrap()["report"].clone()
 }
 
 /// The number of created, updated, unchanged, edited and conflicting items.
-fn counts(report: &Value) -> [usize; 5] {
+pub(crate) fn counts(report: &Value) -> [usize; 5] {
     let count = |key: &str| report[key].as_array().unwrap().len();
     let unchanged = report["unchanged"].as_u64().unwrap();
     let unchanged = usize::try_from(unchanged).unwrap();
@@ -36,7 +36,7 @@ fn counts(report: &Value) -> [usize; 5] {
 }
 
 /// The records of the project by title, without their source.
-fn records(root: &Path, storage: &str) -> Vec<Value> {
+pub(crate) fn records(root: &Path, storage: &str) -> Vec<Value> {
     let printed = run_ok(root, &format!("export json --storage {storage}"));
     let mut items = serde_json::from_str::<Value>(&printed).unwrap()["items"].take();
     for item in items.as_array_mut().unwrap() {
@@ -49,7 +49,7 @@ fn records(root: &Path, storage: &str) -> Vec<Value> {
     items.as_array().unwrap().clone()
 }
 
-fn record<'r>(records: &'r [Value], title: &str) -> &'r Value {
+pub(crate) fn record<'r>(records: &'r [Value], title: &str) -> &'r Value {
     records.iter().find(|one| one["title"] == title).unwrap_or_else(|| panic!("{title}"))
 }
 
@@ -159,35 +159,6 @@ fn exported_items_are_the_same_records_in_an_empty_project() {
 }
 
 #[test]
-fn jira_export_keeps_labels_parents_and_links() {
-    let project = project();
-    let root = project.path();
-    let headings = "Summary,Issue key,Issue id,Issue Type,Status,Labels,Labels,Parent,Parent key,\
-                    Outward issue link (Blocks),Comment,Comment";
-    let rows = "Sign in,P-1,10001,Epic,To Do,,,,,,,\n\
-                With a password,P-2,10002,Story,To Do,web,login,10001,P-1,P-3,First,Second\n\
-                Without,P-3,10003,Bug,Done,,,10001,P-1,,,\n\
-                Form,P-4,10004,Sub-task,Done,,,10002,P-2,,,\n";
-    write(root, "jira.csv", format!("{headings}\n{rows}"));
-    let report = import(root, "import jira.csv");
-    assert_eq!(counts(&report)[0], 4, "{report}");
-    let all = records(root, "fs");
-    let story = record(&all, "With a password");
-    let epic = record(&all, "Sign in");
-    let part = record(&all, "Form");
-    assert_eq!((&story["kind"], &part["kind"]), (&json!("user_story"), &json!("requirement")));
-    assert_eq!(story["parent"], epic["reference_id"]);
-    assert_eq!(part["parent"], story["reference_id"]);
-    assert_eq!(story["tags"], json!(["web", "login"]));
-    assert_eq!(story["links"]["blocks"], json!([record(&all, "Without")["reference_id"]]));
-    assert_eq!(
-        (&story["extra"]["comment"], &story["extra"]["comment_2"]),
-        (&json!("First"), &json!("Second"))
-    );
-    assert!(story["extra"]["source_status"] == "To Do", "{story}");
-}
-
-#[test]
 fn requirement_below_another_one_derives_from_it() {
     let project = project();
     let root = project.path();
@@ -202,33 +173,6 @@ fn requirement_below_another_one_derives_from_it() {
         assert_eq!(record(&all, title)["parent"], record(&all, "Need")["parent"]);
     }
     assert_eq!(counts(&import(root, "import tree.csv")), [0, 0, 5, 0, 0]);
-}
-
-#[test]
-fn linear_export_keeps_projects_priorities_and_links() {
-    let project = project();
-    let root = project.path();
-    let headings = "ID,Team,Title,Description,Status,Estimate,Priority,Project ID,Project,Assignee,\
-                    Labels,Cycle Number,Cycle Name,Due Date,Parent issue,Project Milestone,UUID,\
-                    Time in status (minutes),Related to,Blocked by,Duplicate of";
-    let rows = "E-1,Eng,Sign in,Text,Todo,,Urgent,u-1,Login,ann@example.org,\"web, ui\",,,,,,x,5,E-3,,\n\
-                E-2,Eng,Sign out,,Done,3,No priority,u-1,Login,,,,,2026-12-01,,,y,,,\"E-1, E-3\",\n\
-                E-3,Eng,Other,,Backlog,,Low,,,,,,,,,,z,,,,E-2\n";
-    write(root, "linear.csv", format!("{headings}\n{rows}"));
-    let report = import(root, "import linear.csv");
-    // The epic and the story of the issue without a project are made, and those of the project.
-    assert_eq!(counts(&report), [7, 0, 0, 0, 0], "{report}");
-    let all = records(root, "fs");
-    let (one, two, three) =
-        (record(&all, "Sign in"), record(&all, "Sign out"), record(&all, "Other"));
-    let priorities = [one, two, three].map(|issue| issue["priority"].as_u64().unwrap());
-    assert_eq!(priorities, [1, 3, 4]);
-    assert_eq!((&one["tags"], &one["parent"]), (&json!(["web", "ui"]), &two["parent"]));
-    assert!(all.iter().any(|item| item["kind"] == "epic" && item["title"] == "Login"));
-    let id = |issue: &Value| issue["reference_id"].clone();
-    assert_eq!(one["links"], json!({ "relates_to": [id(three)] }));
-    assert_eq!(two["links"], json!({ "depends_on": [id(one), id(three)] }));
-    assert_eq!(three["extra"]["duplicate_of"], "E-2");
 }
 
 #[test]

@@ -39,6 +39,7 @@ mod hostile_names;
 mod http;
 mod import_cycles;
 mod import_items;
+mod import_tables;
 mod imports;
 mod index_crash;
 mod index_rebuild;

@@ -8,6 +8,8 @@ use reqlore_domain::records::answers::csv::unmark;
 use reqlore_domain::records::fields::IMPORTED_FROM;
 use reqlore_domain::records::kinds::find_kind;
 
+use crate::jira::JiraParents;
+
 /// The texts of a row, with its number as spreadsheets show it.
 #[derive(Default)]
 pub(crate) struct TableRow {
@@ -24,8 +26,16 @@ const DERIVED: [&str; 4] = ["done", "children", "updated_at", IMPORTED_FROM];
 const HEADINGS: [(&str, &str); 16] = [
     ("id", "nr no nummer number key schlüssel kennung reqid issuekey referenz reference"),
     ("kind", "art itemtype issuetype vorgangstyp elementtyp"),
-    ("title", "titel name summary zusammenfassung bezeichnung betreff subject überschrift"),
-    ("text", "description beschreibung body inhalt anforderungstext details"),
+    (
+        "title",
+        "titel name summary zusammenfassung bezeichnung betreff subject überschrift \
+         requirementtitle requirementname",
+    ),
+    (
+        "text",
+        "description beschreibung body inhalt anforderungstext details requirementtext \
+         requirementdescription",
+    ),
     ("status", "state zustand stand bearbeitungsstand"),
     ("priority", "prio priorität wichtigkeit dringlichkeit"),
     ("type", "typ anforderungsart requirementtype"),
@@ -117,7 +127,8 @@ pub(crate) fn find_columns(
         };
         columns.push((name, field));
     }
-    let is_jira = headings.iter().any(|heading| heading == "Issue id");
+    let is_jira = JiraParents::is_export(headings);
+    let has_keys = headings.iter().any(|heading| heading == "Parent key");
     let has =
         |columns: &[(String, String)], field: &str| columns.iter().any(|(_, one)| one == field);
     for (index, (heading, _)) in columns.clone().iter().enumerate() {
@@ -133,7 +144,11 @@ pub(crate) fn find_columns(
             }
             field if DERIVED.contains(&field) && heading == field => "",
             // In Jira, these are internal numbers.
-            "parent" if matches!(&**heading, "Parent" | "Parent id") && is_jira => heading.as_str(),
+            "parent" if is_jira && has_keys && matches!(&**heading, "Parent" | "Parent id") => {
+                heading.as_str()
+            }
+            // A subtask has a parent and a story has an epic, in columns of their own.
+            "parent" if is_jira => continue,
             "Anforderung" | "Requirement" | "requirement" if !has(&columns, "title") => "title",
             "Project" | "Projekt" if !has(&columns, "epic") => "epic",
             field

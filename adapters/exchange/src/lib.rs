@@ -7,6 +7,7 @@ mod csv;
 mod doorstop;
 mod github;
 mod issue_fields;
+mod jira;
 mod json;
 mod keyed_files;
 mod kiro;

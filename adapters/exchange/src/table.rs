@@ -8,6 +8,7 @@ use reqlore_domain::records::answers::csv::{split_list, unmark};
 use serde_json::json;
 
 use crate::columns::{TableRow, find_columns, kind_of};
+use crate::jira::JiraParents;
 use crate::names::{title_of, unique_id};
 
 /// The rows in which the meaning of a column is guessed.
@@ -46,10 +47,26 @@ impl<'a> TableReader<'a> {
     ) -> Result<(), String> {
         let sample: Vec<TableRow> = rows.by_ref().take(SAMPLE_ROWS).collect::<Result<_, _>>()?;
         self.columns = find_columns(headings, &sample, mapping)?;
+        if !self.columns.iter().any(|(_, field)| matches!(&**field, "title" | "text")) {
+            return Err(": no column is known as the title or text of items; name one".to_owned());
+        }
         self.kinds = mapping.values.get("kind").cloned().unwrap_or_default();
+        let mut jira = JiraParents::is_export(headings).then(JiraParents::default);
+        let first = self.imported.items.len();
         for row in sample.into_iter().map(Ok).chain(rows) {
             let TableRow { number, cells } = row?;
+            if let Some(jira) = &mut jira {
+                jira.add(headings, &cells);
+            }
             self.read_row(&cells).map_err(|problem| format!(": row {number}: {problem}"))?;
+        }
+        if let Some(jira) = jira {
+            for index in first..self.imported.items.len() {
+                if let Some(title) = jira.resolve(&mut self.imported.items[index]) {
+                    let epic = self.make("epic", title, None)?;
+                    self.imported.items[index].parent = Some(epic);
+                }
+            }
         }
         Ok(())
     }
@@ -65,22 +82,21 @@ impl<'a> TableReader<'a> {
         let mut item = ImportedItem { kind: "requirement".to_owned(), ..ImportedItem::default() };
         let [mut epic, mut story] = [String::new(), String::new()];
         let mut tags: Option<Vec<String>> = None;
-        for ((heading, field), cell) in self.columns.iter().zip(row) {
+        for ((_, field), cell) in self.columns.iter().zip(row) {
             let text = unmark(cell);
             match &**field {
                 "" => {}
                 "id" => item.id = Some(text.trim().to_owned()).filter(|id| !id.is_empty()),
                 "kind" if text.trim().is_empty() => {}
                 "kind" => {
-                    let word = self.kinds.get(text.trim()).map_or(text, |kind| kind).trim();
-                    let kind = kind_of(word).ok_or_else(|| {
-                        format!("{heading}: {word:?} is not a kind of items; map it to one")
-                    })?;
-                    kind.clone_into(&mut item.kind);
+                    let mapped = self.kinds.get(text.trim()).filter(|kind| !kind.is_empty());
+                    let word = mapped.map_or(text, |kind| kind).trim();
+                    kind_of(word).unwrap_or(word).clone_into(&mut item.kind);
                 }
                 "title" => text.trim().clone_into(&mut item.title),
                 "text" => text.clone_into(&mut item.text),
-                "parent" => item.parent = Some(text.trim().to_owned()).filter(|id| !id.is_empty()),
+                "parent" if item.parent.is_some() || text.trim().is_empty() => {}
+                "parent" => item.parent = Some(text.trim().to_owned()),
                 "epic" => text.trim().clone_into(&mut epic),
                 "story" => text.trim().clone_into(&mut story),
                 "tag" | "tags" => tags.get_or_insert_default().extend(split_list(text)),

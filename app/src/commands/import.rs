@@ -90,7 +90,17 @@ pub(crate) fn run(config: &AppConfig, options: &ImportCommandOptions) -> Result<
     let mut document = client.schema_document()?;
     let mut schema = RecordSchema::parse(&document.text);
     let mut mapping = mapping.for_format(format, &schema);
-    let mut imported = read_items(format, paths, &mut mapping)?;
+    let mut imported = match read_items(format, paths, &mut mapping) {
+        Err(mut error) if !mapping.columns.is_empty() => {
+            let report = ImportReport::default();
+            if write_mapping(options.map.as_deref(), &mut mapping, &report)? {
+                error.message +=
+                    "\nThe columns were written to the mapping file; edit it and run again.";
+            }
+            return Err(error);
+        }
+        imported => imported?,
+    };
     let has_new_fields =
         options.add_fields && add_fields(&mut document, &mut schema, &mapping, &mut imported)?;
     let import = ImportOptions {

@@ -157,12 +157,13 @@ impl ItemReader<'_> {
                 }
             }
             (Err(problem), _) => {
-                self.report.add_unknown(name, &text);
-                let source = &item.source;
                 let key = format!("source_{name}");
-                self.report
-                    .notes
-                    .push(format!("{source}: {name}: {problem}; kept as the key {key}"));
+                // Once for each text, because a mapping answers it once.
+                if self.report.add_unknown(name, &text) {
+                    let source = &item.source;
+                    let note = format!("{source}: {name}: {problem}; kept as the key {key}");
+                    self.report.notes.push(note);
+                }
                 self.add_extra(item, &key, value, values);
             }
         }

@@ -121,7 +121,14 @@ impl<'s> ImportPlan<'s> {
     pub(super) fn add(&mut self, mut item: ImportedItem) -> Option<usize> {
         item.source = self.bounded_source(&item.source);
         let Some(kind) = find_kind(&item.kind) else {
-            self.report.problem(format!("{}: {:?} is not a kind of items", item.source, item.kind));
+            let ImportedItem { source, kind, .. } = &item;
+            // Once for each kind, because a mapping answers it once.
+            if self.report.add_unknown("kind", kind) {
+                self.report.problem(format!(
+                    "{source}: {kind:?} is not a kind of items; map it to one in the mapping file, \
+                     under values.kind"
+                ));
+            }
             return None;
         };
         let index = self.items.len();

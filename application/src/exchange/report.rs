@@ -48,12 +48,15 @@ impl ImportReport {
         self.problems.push(problem);
     }
 
-    pub(super) fn add_unknown(&mut self, field: &str, text: &str) {
+    /// Keeps a text for the mapping. Returns true for a new one.
+    pub(super) fn add_unknown(&mut self, field: &str, text: &str) -> bool {
         const MAX_UNKNOWN: usize = 100;
         let texts = self.unknown_values.entry(field.to_owned()).or_default();
-        if texts.len() < MAX_UNKNOWN {
+        let is_new = !texts.contains(text.trim());
+        if is_new && texts.len() < MAX_UNKNOWN {
             texts.insert(text.trim().to_owned());
         }
+        is_new
     }
 
     /// The text; in Markdown with headings and lists.

@@ -167,10 +167,8 @@ fn all_visible_sheets_with_a_title_are_tables() {
     let error = try_bytes(workbook(&sheets[1..4]), MAX_SOURCE_BYTES).unwrap_err();
     assert!(error.starts_with("a.xlsx: no visible sheet has a heading for the title"), "{error}");
     let kinds = row(&["Titel", "Art"]) + "<row r=\"7\"/>" + &row(&["a", "Ding"]);
-    let error = try_bytes(workbook(&[("Ü", "", &kinds)]), MAX_SOURCE_BYTES).unwrap_err();
-    let expected =
-        "a.xlsx: sheet \"Ü\": row 8: Art: \"Ding\" is not a kind of items; map it to one";
-    assert_eq!(error, expected);
+    let imported = read_bytes(workbook(&[("Ü", "", &kinds)]));
+    assert_eq!(outline(&imported), ["Ding a"]);
 }
 
 #[test]

@@ -1,0 +1,109 @@
+//! `reqlore import` of tables: exports of Jira and Linear, and what a mapping answers.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::client::{project, reqlore};
+use crate::imports::{counts, import, record, records, write};
+use crate::init::output;
+
+#[test]
+fn jira_export_keeps_labels_parents_and_links() {
+    let project = project();
+    let root = project.path();
+    let headings = "Summary,Issue key,Issue id,Issue Type,Status,Labels,Labels,Parent,Parent key,\
+                    Outward issue link (Blocks),Comment,Comment";
+    let rows = "Sign in,P-1,10001,Epic,To Do,,,,,,,\n\
+                With a password,P-2,10002,Story,To Do,web,login,10001,P-1,P-3,First,Second\n\
+                Without,P-3,10003,Bug,Done,,,10001,P-1,,,\n\
+                Form,P-4,10004,Sub-task,Done,,,10002,P-2,,,\n";
+    write(root, "jira.csv", format!("{headings}\n{rows}"));
+    let report = import(root, "import jira.csv");
+    assert_eq!(counts(&report)[0], 4, "{report}");
+    let all = records(root, "fs");
+    let story = record(&all, "With a password");
+    let epic = record(&all, "Sign in");
+    let part = record(&all, "Form");
+    assert_eq!((&story["kind"], &part["kind"]), (&json!("user_story"), &json!("requirement")));
+    assert_eq!(story["parent"], epic["reference_id"]);
+    assert_eq!(part["parent"], story["reference_id"]);
+    assert_eq!(story["tags"], json!(["web", "login"]));
+    assert_eq!(story["links"]["blocks"], json!([record(&all, "Without")["reference_id"]]));
+    assert_eq!(
+        (&story["extra"]["comment"], &story["extra"]["comment_2"]),
+        (&json!("First"), &json!("Second"))
+    );
+    assert!(story["extra"]["source_status"] == "To Do", "{story}");
+}
+
+#[test]
+fn jira_numbers_of_parents_name_issues_and_missing_epics() {
+    let project = project();
+    let root = project.path();
+    let text = "Summary,Issue key,Issue id,Issue Type,Parent,Parent summary\n\
+                Form,P-4,10004,Sub-task,10002,Sign in\n\
+                Sign in,P-2,10002,Story,10001,Accounts\n\
+                Sign out,P-3,10003,Story,10001,Accounts\n";
+    write(root, "jira.csv", text);
+    assert_eq!(counts(&import(root, "import jira.csv"))[0], 4);
+    let all = records(root, "fs");
+    let [epic, story] = ["Accounts", "Sign in"].map(|title| &record(&all, title)["reference_id"]);
+    assert_eq!(
+        (&record(&all, "Sign in")["parent"], &record(&all, "Sign out")["parent"]),
+        (epic, epic)
+    );
+    assert_eq!(&record(&all, "Form")["parent"], story);
+    assert_eq!(counts(&import(root, "import jira.csv")), [0, 0, 4, 0, 0]);
+}
+
+#[test]
+fn unknown_kinds_and_columns_are_asked_in_the_mapping_file() {
+    let project = project();
+    let root = project.path();
+    write(root, "a.csv", "Titel,Art\na,Ding\nb,Ding\nc,Sache\n");
+    let (code, printed, _) =
+        output(reqlore().current_dir(root).args("import a.csv --map a.toml".split(' ')));
+    assert_eq!(code, 1, "{printed}");
+    let problem = "a.csv#a: \"Ding\" is not a kind of items; map it to one in the mapping file";
+    assert!(printed.contains(problem) && printed.contains("Problems: 2\n"), "{printed}");
+    let map = fs::read_to_string(root.join("a.toml")).unwrap();
+    let map =
+        map.replace("Ding = \"\"", "Ding = \"epic\"").replace("Sache = \"\"", "Sache = \"story\"");
+    write(root, "a.toml", map);
+    assert_eq!(counts(&import(root, "import a.csv --map a.toml"))[0], 4);
+    write(root, "b.csv", "Anliegen,Nr\nd,1\n");
+    let (_, _, error) =
+        output(reqlore().current_dir(root).args("import b.csv --map b.toml".split(' ')));
+    assert!(error.contains("no column is known as the title or text of items"), "{error}");
+    let map = fs::read_to_string(root.join("b.toml")).unwrap();
+    write(root, "b.toml", map.replace("Anliegen = \"Anliegen\"", "Anliegen = \"title\""));
+    assert_eq!(counts(&import(root, "import b.csv --map b.toml"))[0], 3);
+}
+
+#[test]
+fn linear_export_keeps_projects_priorities_and_links() {
+    let project = project();
+    let root = project.path();
+    let headings = "ID,Team,Title,Description,Status,Estimate,Priority,Project ID,Project,Assignee,\
+                    Labels,Cycle Number,Cycle Name,Due Date,Parent issue,Project Milestone,UUID,\
+                    Time in status (minutes),Related to,Blocked by,Duplicate of";
+    let rows = "E-1,Eng,Sign in,Text,Todo,,Urgent,u-1,Login,ann@example.org,\"web, ui\",,,,,,x,5,E-3,,\n\
+                E-2,Eng,Sign out,,Done,3,No priority,u-1,Login,,,,,2026-12-01,,,y,,,\"E-1, E-3\",\n\
+                E-3,Eng,Other,,Backlog,,Low,,,,,,,,,,z,,,,E-2\n";
+    write(root, "linear.csv", format!("{headings}\n{rows}"));
+    let report = import(root, "import linear.csv");
+    // The epic and the story of the issue without a project are made, and those of the project.
+    assert_eq!(counts(&report), [7, 0, 0, 0, 0], "{report}");
+    let all = records(root, "fs");
+    let (one, two, three) =
+        (record(&all, "Sign in"), record(&all, "Sign out"), record(&all, "Other"));
+    let priorities = [one, two, three].map(|issue| issue["priority"].as_u64().unwrap());
+    assert_eq!(priorities, [1, 3, 4]);
+    assert_eq!((&one["tags"], &one["parent"]), (&json!(["web", "ui"]), &two["parent"]));
+    assert!(all.iter().any(|item| item["kind"] == "epic" && item["title"] == "Login"));
+    let id = |issue: &Value| issue["reference_id"].clone();
+    assert_eq!(one["links"], json!({ "relates_to": [id(three)] }));
+    assert_eq!(two["links"], json!({ "depends_on": [id(one), id(three)] }));
+    assert_eq!(three["extra"]["duplicate_of"], "E-2");
+}
