@@ -57,6 +57,13 @@ impl ApplicationPorts {
     pub(crate) async fn schema(&self, project: &ProjectKey) -> Result<Arc<RecordSchema>> {
         self.schemas.current(&*self.documents, project).await
     }
+
+    /// The users that records may name; `None` if they may name anyone.
+    pub(crate) async fn user_names(&self) -> Result<Option<Vec<String>>> {
+        let Some(users) = &self.users else { return Ok(None) };
+        let users = users.list_users().await?;
+        Ok(Some(users.into_iter().map(|user| user.name.to_string()).collect()))
+    }
 }
 
 #[derive(Debug, Clone)]

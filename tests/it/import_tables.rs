@@ -5,6 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::client::{project, reqlore};
+use crate::commands_write::WriteProject;
 use crate::imports::{counts, import, record, records, write};
 use crate::init::output;
 
@@ -106,4 +107,22 @@ fn linear_export_keeps_projects_priorities_and_links() {
     assert_eq!(one["links"], json!({ "relates_to": [id(three)] }));
     assert_eq!(two["links"], json!({ "depends_on": [id(one), id(three)] }));
     assert_eq!(three["extra"]["duplicate_of"], "E-2");
+}
+
+#[test]
+fn assignees_of_a_team_are_its_users_and_others_are_noted() {
+    let team = WriteProject::remote("user");
+    let folder = project();
+    write(folder.path(), "a.csv", "Title,Kind,Assignee\na,epic,BOB\nb,epic,Eve\nc,epic,Eve\n");
+    let source = folder.path().join("a.csv");
+    let import = || team.json(&["import", source.to_str().unwrap()])["report"].clone();
+    let report = import();
+    assert_eq!(counts(&report)[0], 3, "{report}");
+    let note = "csv:a.csv#b: assignee: \"Eve\" is not a user of this server; kept as the key \
+                source_assignee";
+    assert_eq!(report["notes"], json!([note]));
+    assert_eq!(report["unknown_values"], json!({ "assignee": ["Eve"] }));
+    assert_eq!(counts(&import()), [0, 0, 3, 0, 0]);
+    let printed = team.run_ok(&["list", "epics", "--assignee", "bob"]);
+    assert!(printed.contains("EP-001") && !printed.contains("EP-002"), "{printed}");
 }

@@ -159,14 +159,12 @@ fn write_files(files: ExportedFiles, out: Option<&Path>, count: usize) -> Result
     };
     let shown = encode_line(&out.display().to_string()).into_owned();
     let failed = |error: std::io::Error| CommandError::failure(format!("--out: {shown}: {error}"));
-    let mut names = Vec::new();
     for (path, text) in files {
         let path = if is_tree { out.join(path) } else { out.to_owned() };
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent).map_err(failed)?;
         }
         std::fs::write(&path, text).map_err(failed)?;
-        names.push(path);
     }
-    print(&format!("Wrote {count} items to {shown} ({} files).\n", names.len()))
+    print(&format!("Wrote {count} items to {shown}.\n"))
 }

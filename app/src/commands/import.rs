@@ -108,6 +108,7 @@ pub(crate) fn run(config: &AppConfig, options: &ImportCommandOptions) -> Result<
         into: options.into.as_ref().map(|epic| epic.trim().to_uppercase()),
         update: options.update,
         values: mapping.values.clone(),
+        users: document.users.take(),
     };
     let mut plan = ImportPlan::new(&schema, import, imported);
     visit_records(&client, |record| plan.add_stored(&record))?;

@@ -87,6 +87,7 @@ impl Tool for ImportItems {
             into: into.map(|epic| epic.to_string()),
             update,
             values: mapping.values,
+            users: ports.user_names().await?,
         };
         let mut plan = ImportPlan::new(&schema, options, imported);
         add_stored(&request, &schema, &mut plan).await?;

@@ -13,7 +13,7 @@ use reqlore_domain::document::Version;
 use reqlore_domain::ports::exchange::ImportedItem;
 use reqlore_domain::records::answers::csv::{split_list, value_text};
 use reqlore_domain::records::answers::lists::ListedItem;
-use reqlore_domain::records::custom_field::CustomField;
+use reqlore_domain::records::custom_field::{CustomField, CustomType};
 use reqlore_domain::records::edit::check_relation;
 use reqlore_domain::records::extra::{MAX_EXTRA_KEYS, check_extra};
 use reqlore_domain::records::fields::{FieldType, RecordField, fields_of};
@@ -37,6 +37,7 @@ pub(super) struct ItemReader<'a> {
     pub(super) schema: &'a RecordSchema,
     /// The values of fields by their text in the source.
     pub(super) mapped: &'a BTreeMap<String, BTreeMap<String, String>>,
+    pub(super) users: Option<&'a [String]>,
     pub(super) report: &'a mut ImportReport,
 }
 
@@ -46,7 +47,8 @@ impl ItemReader<'_> {
         kind: &'static RecordKind,
         item: &mut ImportedItem,
     ) -> ItemValues {
-        let mut values = ItemValues::new();
+        // With the title and the text.
+        let mut values = ItemValues::with_capacity(item.values.len() + 2);
         let has_title = fields_of(kind).any(|field| field.field_type == FieldType::Title);
         if !has_title && item.text.trim().is_empty() {
             item.text.clone_from(&item.title);
@@ -144,6 +146,10 @@ impl ItemReader<'_> {
         };
         let read = match (built_in, custom) {
             (Some(field), _) => self.read_built_in(kind, field, value),
+            (None, Some(field)) if field.field_type == CustomType::User => {
+                let value = self.user(text.trim()).map(|user| json!(user));
+                value.and_then(|value| read_custom(field, &value)).map(Some)
+            }
             (None, Some(field)) => read_custom(field, value).map(Some),
             (None, None) => return self.add_extra(item, name, value, values),
         };
@@ -185,7 +191,9 @@ impl ItemReader<'_> {
                 checked.map_err(|error| error.to_string())?;
                 tags
             }
-            FieldType::User => json!(Assignee::try_from(text.to_owned())?.into_string()),
+            FieldType::User => {
+                json!(self.user(&Assignee::try_from(text.to_owned())?.into_string())?)
+            }
             FieldType::Rank if text.is_empty() || is_rank(text) => json!(text),
             FieldType::Rank => {
                 return Err(format!(
@@ -213,6 +221,16 @@ impl ItemReader<'_> {
             _ => json!(text),
         };
         Ok(Some(value))
+    }
+
+    /// The name of a user as the server spells it.
+    fn user(&self, name: &str) -> Result<String, String> {
+        let Some(users) = self.users.filter(|_| !name.is_empty()) else {
+            return Ok(name.to_owned());
+        };
+        let found = users.iter().find(|user| user.eq_ignore_ascii_case(name));
+        let unknown = || format!("{:?} is not a user of this server", truncate_echo(name));
+        found.cloned().ok_or_else(unknown)
     }
 
     /// Adds an extra key with a valid name.

@@ -29,6 +29,8 @@ pub struct ImportOptions {
     pub update: bool,
     /// The values of fields by their text in the source.
     pub values: BTreeMap<String, BTreeMap<String, String>>,
+    /// The users that records may name; `None` if they may name anyone.
+    pub users: Option<Vec<String>>,
 }
 
 /// The action for an item.
@@ -146,6 +148,7 @@ impl<'s> ImportPlan<'s> {
         let mut reader = ItemReader {
             schema: self.schema,
             mapped: &self.options.values,
+            users: self.options.users.as_deref(),
             report: &mut self.report,
         };
         let mut values = reader.read(kind, &mut item);
@@ -303,6 +306,7 @@ impl<'s> ImportPlan<'s> {
                 ItemReader {
                     schema: self.schema,
                     mapped: &self.options.values,
+                    users: self.options.users.as_deref(),
                     report: &mut self.report,
                 }
                 .add_extra(item, &key, &names, values);

@@ -59,7 +59,8 @@ impl Tool for GetRecordSchema {
         let schemas = &context.ports.schemas;
         let schema = document.map(|one| schemas.parse(project, one)).unwrap_or_default();
         let can_edit = call.caller.is_administrator();
-        let answer = RecordSchemaAnswer::new(project.to_string(), document, &schema, can_edit);
+        let mut answer = RecordSchemaAnswer::new(project.to_string(), document, &schema, can_edit);
+        answer.users = context.ports.user_names().await?;
         let mut lines = vec![match answer.version.get(..8) {
             Some(version) => format!("{id} (version {version})"),
             None => format!("{id} does not exist"),

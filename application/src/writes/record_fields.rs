@@ -5,7 +5,6 @@ use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::identity::User;
 use reqlore_domain::knowledge;
 use reqlore_domain::records::custom_field::CustomType;
 use reqlore_domain::records::edit::RecordEdit;
@@ -99,21 +98,19 @@ pub(crate) async fn check_fields(
 /// Spells a user like the user's name. Over HTTP it must be a user of the server; a disabled one
 /// may keep items.
 async fn check_user(context: PlanContext<'_>, argument: &str, given: &mut String) -> Result<()> {
-    let (Some(users), false) = (&context.tools.ports.users, given.trim().is_empty()) else {
+    if given.trim().is_empty() {
         return Ok(());
-    };
-    let users = users.list_users().await?;
-    let key = given.trim().to_ascii_lowercase();
-    match users.iter().find(|user| user.name.key() == key) {
-        Some(user) => *given = user.name.to_string(),
-        None => return Err(unknown_user(argument, given, &users)),
+    }
+    let Some(users) = context.tools.ports.user_names().await? else { return Ok(()) };
+    match users.iter().find(|user| user.eq_ignore_ascii_case(given.trim())) {
+        Some(user) => given.clone_from(user),
+        None => return Err(unknown_user(argument, given, users)),
     }
     Ok(())
 }
 
-fn unknown_user(argument: &str, given: &str, users: &[User]) -> Error {
+fn unknown_user(argument: &str, given: &str, mut names: Vec<String>) -> Error {
     const MAX_LISTED: usize = 20;
-    let mut names: Vec<&str> = users.iter().map(|user| user.name.as_str()).collect();
     let more = if names.len() > MAX_LISTED { " and others" } else { "" };
     names.truncate(MAX_LISTED);
     let message = format!(

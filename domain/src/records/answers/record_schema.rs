@@ -21,6 +21,8 @@ pub struct RecordSchemaAnswer {
     pub diagnostics: Vec<SchemaDiagnostic>,
     /// True if the caller may change the document.
     pub can_edit: bool,
+    /// The users that records may name; null if they may name anyone.
+    pub users: Option<Vec<String>>,
 }
 
 /// The statuses and fields of a kind in the project.
@@ -96,6 +98,7 @@ impl RecordSchemaAnswer {
             diagnostics: diagnostics.collect(),
             kinds: KINDS.iter().map(|kind| KindSchema::new(kind, schema)).collect(),
             can_edit,
+            users: None,
         }
     }
 }
