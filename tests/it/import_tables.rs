@@ -1,4 +1,4 @@
-//! `reqlore import` of tables: exports of Jira and Linear, and what a mapping answers.
+//! `reqlore import` of tables: exports of Jira and Linear, and mapping files.
 
 use std::fs;
 
@@ -39,34 +39,45 @@ fn jira_export_keeps_labels_parents_and_links() {
 }
 
 #[test]
-fn jira_numbers_of_parents_name_issues_and_missing_epics() {
+fn jira_parents_are_found_by_issue_id_in_all_files_or_made() {
     let project = project();
     let root = project.path();
-    let text = "Summary,Issue key,Issue id,Issue Type,Parent,Parent summary\n\
-                Form,P-4,10004,Sub-task,10002,Sign in\n\
-                Sign in,P-2,10002,Story,10001,Accounts\n\
-                Sign out,P-3,10003,Story,10001,Accounts\n";
-    write(root, "jira.csv", text);
-    assert_eq!(counts(&import(root, "import jira.csv"))[0], 4);
+    let headings = "Summary,Issue key,Issue id,Issue Type,Parent,Parent summary";
+    let one = "Form,P-4,10004,Sub-task,10002,Sign in\n\
+               Sign in,P-2,10002,Story,10001,Accounts\n\
+               Sign out,P-3,10003,Story,10009,Sessions\n\
+               Time out,P-5,10005,Story,10009,Sessions\n\
+               Alone,P-6,10006,Story,10010,\n";
+    write(root, "jira/a.csv", format!("{headings}\n{one}"));
+    let two = "Accounts,P-1,10001,Epic,10020,Initiative\n";
+    write(root, "jira/b.csv", format!("{headings}\n{two}"));
+    write(root, "jira/empty.csv", "");
+    // With an epic for the story that has none.
+    assert_eq!(counts(&import(root, "import jira"))[0], 8);
     let all = records(root, "fs");
-    let [epic, story] = ["Accounts", "Sign in"].map(|title| &record(&all, title)["reference_id"]);
-    assert_eq!(
-        (&record(&all, "Sign in")["parent"], &record(&all, "Sign out")["parent"]),
-        (epic, epic)
-    );
-    assert_eq!(&record(&all, "Form")["parent"], story);
-    assert_eq!(counts(&import(root, "import jira.csv")), [0, 0, 4, 0, 0]);
+    let parent = |title: &str| &record(&all, title)["parent"];
+    let id = |title: &str| &record(&all, title)["reference_id"];
+    assert_eq!((parent("Form"), parent("Sign in")), (id("Sign in"), id("Accounts")));
+    assert_eq!((parent("Sign out"), parent("Time out")), (id("Sessions"), id("Sessions")));
+    assert_eq!(record(&all, "Alone")["extra"]["parent_key"], "10010");
+    assert_eq!(record(&all, "Accounts")["extra"]["parent_key"], "10020");
+    assert_eq!(counts(&import(root, "import jira")), [0, 0, 8, 0, 0]);
 }
 
 #[test]
-fn unknown_kinds_and_columns_are_asked_in_the_mapping_file() {
+fn unknown_kinds_and_columns_are_listed_in_the_mapping_file() {
     let project = project();
     let root = project.path();
-    write(root, "a.csv", "Titel,Art\na,Ding\nb,Ding\nc,Sache\n");
+    write(
+        root,
+        "a.csv",
+        "Nr,Titel,Art,Oberpunkt\na,a,Ding,\nb,b,Ding,\nc,c,Sache,a\nd,d,Anforderung,c\n",
+    );
     let (code, printed, _) =
         output(reqlore().current_dir(root).args("import a.csv --map a.toml".split(' ')));
     assert_eq!(code, 1, "{printed}");
-    let problem = "a.csv#a: \"Ding\" is not a kind of items; map it to one in the mapping file";
+    let problem =
+        "a.csv#a: \"Ding\" is not a kind of items; use epic, user_story or requirement, or map it";
     assert!(printed.contains(problem) && printed.contains("Problems: 2\n"), "{printed}");
     let map = fs::read_to_string(root.join("a.toml")).unwrap();
     let map =
@@ -76,7 +87,7 @@ fn unknown_kinds_and_columns_are_asked_in_the_mapping_file() {
     write(root, "b.csv", "Anliegen,Nr\nd,1\n");
     let (_, _, error) =
         output(reqlore().current_dir(root).args("import b.csv --map b.toml".split(' ')));
-    assert!(error.contains("no column is known as the title or text of items"), "{error}");
+    assert!(error.contains("no title or text column was found; map one with --map"), "{error}");
     let map = fs::read_to_string(root.join("b.toml")).unwrap();
     write(root, "b.toml", map.replace("Anliegen = \"Anliegen\"", "Anliegen = \"title\""));
     assert_eq!(counts(&import(root, "import b.csv --map b.toml"))[0], 3);
@@ -113,9 +124,11 @@ fn linear_export_keeps_projects_priorities_and_links() {
 fn assignees_of_a_team_are_its_users_and_others_are_noted() {
     let team = WriteProject::remote("user");
     let folder = project();
-    write(folder.path(), "a.csv", "Title,Kind,Assignee\na,epic,BOB\nb,epic,Eve\nc,epic,Eve\n");
-    let source = folder.path().join("a.csv");
-    let import = || team.json(&["import", source.to_str().unwrap()])["report"].clone();
+    write(folder.path(), "a.csv", "Title,Kind,Assignee\na,epic,BOB\nb,epic,Eve\nc,epic,Robert\n");
+    write(folder.path(), "a.toml", "[values.assignee]\nRobert = \"bob\"\n");
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let import =
+        || team.json(&["import", &path("a.csv"), "--map", &path("a.toml")])["report"].clone();
     let report = import();
     assert_eq!(counts(&report)[0], 3, "{report}");
     let note = "csv:a.csv#b: assignee: \"Eve\" is not a user of this server; kept as the key \
@@ -124,5 +137,20 @@ fn assignees_of_a_team_are_its_users_and_others_are_noted() {
     assert_eq!(report["unknown_values"], json!({ "assignee": ["Eve"] }));
     assert_eq!(counts(&import()), [0, 0, 3, 0, 0]);
     let printed = team.run_ok(&["list", "epics", "--assignee", "bob"]);
-    assert!(printed.contains("EP-001") && !printed.contains("EP-002"), "{printed}");
+    let is_shown = ["EP-001", "EP-002", "EP-003"].map(|id| printed.contains(id));
+    assert_eq!(is_shown, [true, false, true], "{printed}");
+}
+
+#[test]
+fn values_of_custom_user_fields_follow_the_mapping() {
+    let project = project();
+    let root = project.path();
+    let schema = "[fields.reviewer]\ntype = \"user\"\nkinds = [\"epic\"]\n";
+    write(root, ".reqlore/project.toml", schema);
+    write(root, "a.csv", "Title,Kind,Reviewer\na,epic,Eve Smith\nb,epic,\n");
+    write(root, "a.toml", "[values.reviewer]\n\"Eve Smith\" = \"eve\"\n");
+    assert_eq!(counts(&import(root, "import a.csv --map a.toml"))[0], 2);
+    let all = records(root, "fs");
+    assert_eq!(record(&all, "a")["fields"], json!({ "reviewer": "eve" }));
+    assert_eq!(record(&all, "b")["fields"]["reviewer"], json!(null));
 }

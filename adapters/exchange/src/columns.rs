@@ -8,7 +8,7 @@ use reqlore_domain::records::answers::csv::unmark;
 use reqlore_domain::records::fields::IMPORTED_FROM;
 use reqlore_domain::records::kinds::find_kind;
 
-use crate::jira::JiraParents;
+use crate::jira::JiraColumns;
 
 /// The texts of a row, with its number as spreadsheets show it.
 #[derive(Default)]
@@ -127,7 +127,7 @@ pub(crate) fn find_columns(
         };
         columns.push((name, field));
     }
-    let is_jira = JiraParents::is_export(headings);
+    let is_jira = JiraColumns::find(headings).is_some();
     let has_keys = headings.iter().any(|heading| heading == "Parent key");
     let has =
         |columns: &[(String, String)], field: &str| columns.iter().any(|(_, one)| one == field);
@@ -147,7 +147,7 @@ pub(crate) fn find_columns(
             "parent" if is_jira && has_keys && matches!(&**heading, "Parent" | "Parent id") => {
                 heading.as_str()
             }
-            // A subtask has a parent and a story has an epic, in columns of their own.
+            // Subtasks use the parent column and stories the epic link.
             "parent" if is_jira => continue,
             "Anforderung" | "Requirement" | "requirement" if !has(&columns, "title") => "title",
             "Project" | "Projekt" if !has(&columns, "epic") => "epic",

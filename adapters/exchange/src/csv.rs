@@ -10,6 +10,7 @@ use reqlore_domain::records::answers::csv::whole_items_csv;
 use reqlore_domain::records::answers::lists::ListedItem;
 
 use crate::columns::TableRow;
+use crate::jira::JiraParents;
 use crate::table::TableReader;
 
 pub(crate) struct Csv;
@@ -29,12 +30,13 @@ impl ExchangeFormat for Csv {
         files: Vec<SourceFile>,
         mapping: &mut ImportMapping,
     ) -> Result<ImportedItems, String> {
-        let mut imported = ImportedItems::default();
+        let (mut imported, mut jira) = (ImportedItems::default(), JiraParents::default());
         for file in files.into_iter().filter(|file| self.recognizes(&file.path, "")) {
             let path = file.path.clone();
-            let read = read_file(file, mapping, &mut imported);
+            let read = read_file(file, mapping, &mut imported, &mut jira);
             read.map_err(|problem| format!("{path}{problem}"))?;
         }
+        jira.resolve(&mut imported)?;
         Ok(imported)
     }
 
@@ -61,6 +63,7 @@ fn read_file(
     mut file: SourceFile,
     mapping: &mut ImportMapping,
     imported: &mut ImportedItems,
+    jira: &mut JiraParents,
 ) -> Result<(), String> {
     let beginning = file.content.fill_buf().map_err(|error| format!(": {error}"))?;
     if is_utf16(beginning) {
@@ -76,7 +79,7 @@ fn read_file(
         let number = record.position().map_or(0, row_number);
         Ok(TableRow { number, cells: record.iter().map(str::to_owned).collect() })
     });
-    TableReader::new(file.path, imported).read(&headings, rows, mapping)
+    TableReader::new(file.path, imported, jira).read(&headings, rows, mapping)
 }
 
 /// The number of a row as spreadsheets show it: the headings are row 1.

@@ -8,7 +8,7 @@ use reqlore_domain::records::answers::csv::{split_list, unmark};
 use serde_json::json;
 
 use crate::columns::{TableRow, find_columns, kind_of};
-use crate::jira::JiraParents;
+use crate::jira::{JiraColumns, JiraParents};
 use crate::names::{title_of, unique_id};
 
 /// The rows in which the meaning of a column is guessed.
@@ -22,18 +22,24 @@ pub(crate) struct TableReader<'a> {
     kinds: BTreeMap<String, String>,
     used: HashMap<String, usize>,
     pub(crate) imported: &'a mut ImportedItems,
+    jira: &'a mut JiraParents,
     /// Epics and stories that rows name by a title.
     made: HashMap<(String, String), String>,
 }
 
 impl<'a> TableReader<'a> {
-    pub(crate) fn new(path: String, imported: &'a mut ImportedItems) -> Self {
+    pub(crate) fn new(
+        path: String,
+        imported: &'a mut ImportedItems,
+        jira: &'a mut JiraParents,
+    ) -> Self {
         Self {
             path,
             columns: Vec::new(),
             kinds: BTreeMap::new(),
             used: HashMap::new(),
             imported,
+            jira,
             made: HashMap::new(),
         }
     }
@@ -47,25 +53,18 @@ impl<'a> TableReader<'a> {
     ) -> Result<(), String> {
         let sample: Vec<TableRow> = rows.by_ref().take(SAMPLE_ROWS).collect::<Result<_, _>>()?;
         self.columns = find_columns(headings, &sample, mapping)?;
-        if !self.columns.iter().any(|(_, field)| matches!(&**field, "title" | "text")) {
-            return Err(": no column is known as the title or text of items; name one".to_owned());
+        let is_text = |(_, field): &(String, String)| matches!(&**field, "title" | "text");
+        if !sample.is_empty() && !self.columns.iter().any(is_text) {
+            return Err(": no title or text column was found; map one with --map".to_owned());
         }
         self.kinds = mapping.values.get("kind").cloned().unwrap_or_default();
-        let mut jira = JiraParents::is_export(headings).then(JiraParents::default);
-        let first = self.imported.items.len();
+        let jira = JiraColumns::find(headings);
         for row in sample.into_iter().map(Ok).chain(rows) {
             let TableRow { number, cells } = row?;
-            if let Some(jira) = &mut jira {
-                jira.add(headings, &cells);
-            }
+            let before = self.imported.items.len();
             self.read_row(&cells).map_err(|problem| format!(": row {number}: {problem}"))?;
-        }
-        if let Some(jira) = jira {
-            for index in first..self.imported.items.len() {
-                if let Some(title) = jira.resolve(&mut self.imported.items[index]) {
-                    let epic = self.make("epic", title, None)?;
-                    self.imported.items[index].parent = Some(epic);
-                }
+            if let Some(columns) = jira.filter(|_| self.imported.items.len() > before) {
+                self.jira.add(columns, &cells, self.imported);
             }
         }
         Ok(())

@@ -15,6 +15,7 @@ use reqlore_domain::ports::exchange::{
 use self::cells::{SheetRows, error_text};
 use crate::archive::read_archive;
 use crate::columns::find_columns;
+use crate::jira::JiraParents;
 use crate::table::TableReader;
 
 pub(crate) struct Xlsx;
@@ -55,10 +56,12 @@ pub(crate) fn read_files(
     max_bytes: u64,
     mapping: &mut ImportMapping,
 ) -> Result<ImportedItems, String> {
-    let (mut imported, mut left) = (ImportedItems::default(), [max_bytes; 2]);
+    let (mut imported, mut jira) = (ImportedItems::default(), JiraParents::default());
+    let mut left = [max_bytes; 2];
     for file in files.into_iter().filter(|file| Xlsx.recognizes(&file.path, "")) {
-        read_workbook(file, &mut left, mapping, &mut imported)?;
+        read_workbook(file, &mut left, mapping, (&mut imported, &mut jira))?;
     }
+    jira.resolve(&mut imported)?;
     Ok(imported)
 }
 
@@ -66,7 +69,7 @@ fn read_workbook(
     SourceFile { path, mut content }: SourceFile,
     [left, left_texts]: &mut [u64; 2],
     mapping: &mut ImportMapping,
-    imported: &mut ImportedItems,
+    (imported, jira): (&mut ImportedItems, &mut JiraParents),
 ) -> Result<(), String> {
     let problem = |error: &dyn std::fmt::Display| format!("{path}: {error}");
     let beginning = content.fill_buf().map_err(|error| problem(&error))?;
@@ -80,7 +83,7 @@ fn read_workbook(
     let mut workbook = calamine::Xlsx::new(Cursor::new(bytes))
         .map_err(|error| format!("{path}{}", error_text(&error)))?;
     let sheets = workbook.sheets_metadata().to_vec();
-    let (mut table, mut others) = (TableReader::new(path.clone(), imported), 0);
+    let (mut table, mut others) = (TableReader::new(path.clone(), imported, jira), 0);
     for sheet in &sheets {
         let is_shown = sheet.typ == SheetType::WorkSheet && sheet.visible == SheetVisible::Visible;
         let name = truncate_echo(&sheet.name);

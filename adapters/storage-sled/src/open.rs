@@ -155,8 +155,8 @@ fn open_tree(folder: &Path) -> StoreResult<(Tree, Totals)> {
     let config = sled::Config::new()
         .path(folder)
         .cache_capacity(CACHE_BYTES)
-        // sled's thread that flushes from time to time takes the current buffer without pinning its
-        // epoch, and so may use it after a commit freed it. Every commit flushes.
+        // sled's flush thread reads the current write buffer without pinning its epoch, so a
+        // concurrent commit can free it. Every commit flushes, while no other thread uses the tree.
         .flush_every_ms(None)
         .mode(sled::Mode::HighThroughput);
     let thread = std::thread::Builder::new().name("storage-sled-open".to_owned());

@@ -145,6 +145,9 @@ impl RecordFilter<'_> {
 }
 
 fn write_files(files: ExportedFiles, out: Option<&Path>, count: usize) -> Result<u8> {
+    if files.is_empty() {
+        return Err(CommandError::failure("no item fits this format; nothing was written"));
+    }
     let is_tree = files.iter().any(|(path, _)| path.contains('/'));
     let Some(out) = out else {
         return match files.into_iter().next() {
@@ -153,8 +156,7 @@ fn write_files(files: ExportedFiles, out: Option<&Path>, count: usize) -> Result
                 write_stdout(&encode_lines(&text))
             }
             Some((_, text)) if !is_tree => write_stdout(&text),
-            Some(_) => Err(CommandError::usage_error("--out: name a folder for the files")),
-            None => Err(CommandError::failure("no item fits this format; nothing was written")),
+            _ => Err(CommandError::usage_error("--out: name a folder for the files")),
         };
     };
     let shown = encode_line(&out.display().to_string()).into_owned();
@@ -166,5 +168,6 @@ fn write_files(files: ExportedFiles, out: Option<&Path>, count: usize) -> Result
         }
         std::fs::write(&path, text).map_err(failed)?;
     }
-    print(&format!("Wrote {count} items to {shown}.\n"))
+    let noun = if count == 1 { "item" } else { "items" };
+    print(&format!("Wrote {count} {noun} to {shown}.\n"))
 }

@@ -139,7 +139,7 @@ impl ToolClient {
 
     /// The document with the custom fields and statuses.
     pub(crate) fn schema_document(&self) -> Result<RecordSchemaAnswer, Error> {
-        match self.call("get_record_schema", json!({})) {
+        match self.call("get_record_schema", json!({ "users": true })) {
             // The toolsets with records are turned off.
             Err(error) if error.kind == ErrorKind::UnknownTool => Ok(RecordSchemaAnswer::default()),
             answer => answer,

@@ -146,11 +146,7 @@ impl ItemReader<'_> {
         };
         let read = match (built_in, custom) {
             (Some(field), _) => self.read_built_in(kind, field, value),
-            (None, Some(field)) if field.field_type == CustomType::User => {
-                let value = self.user(text.trim()).map(|user| json!(user));
-                value.and_then(|value| read_custom(field, &value)).map(Some)
-            }
-            (None, Some(field)) => read_custom(field, value).map(Some),
+            (None, Some(field)) => self.read_custom(field, value).map(Some),
             (None, None) => return self.add_extra(item, name, value, values),
         };
         match (read, custom) {
@@ -164,12 +160,10 @@ impl ItemReader<'_> {
             }
             (Err(problem), _) => {
                 let key = format!("source_{name}");
-                // Once for each text, because a mapping answers it once.
-                if self.report.add_unknown(name, &text) {
-                    let source = &item.source;
-                    let note = format!("{source}: {name}: {problem}; kept as the key {key}");
-                    self.report.notes.push(note);
-                }
+                self.report.add_unknown(name, &text);
+                let source = &item.source;
+                let note = format!("{source}: {name}: {problem}; kept as the key {key}");
+                self.report.notes.push(note);
                 self.add_extra(item, &key, value, values);
             }
         }
@@ -221,6 +215,17 @@ impl ItemReader<'_> {
             _ => json!(text),
         };
         Ok(Some(value))
+    }
+
+    fn read_custom(&self, field: &CustomField, value: &Value) -> Result<Value, String> {
+        let value = field.parse(value)?;
+        let texts: Vec<String> = match &value {
+            Value::Null => return Ok(value),
+            Value::Array(texts) => texts.iter().map(value_text).collect(),
+            Value::String(user) if field.field_type == CustomType::User => vec![self.user(user)?],
+            value => vec![value_text(value)],
+        };
+        Ok(field.answer(&texts))
     }
 
     /// The name of a user as the server spells it.
@@ -358,16 +363,6 @@ fn unique_texts(list: &[Value]) -> Vec<String> {
 
 pub(super) fn short_hash(text: &str) -> String {
     Version::of_bytes(text.as_bytes()).to_string()
-}
-
-fn read_custom(field: &CustomField, value: &Value) -> Result<Value, String> {
-    let value = field.parse(value)?;
-    let texts: Vec<String> = match &value {
-        Value::Null => return Ok(value),
-        Value::Array(texts) => texts.iter().map(value_text).collect(),
-        value => vec![value_text(value)],
-    };
-    Ok(field.answer(&texts))
 }
 
 /// True for a relation that tools set for records of this kind.

@@ -115,20 +115,25 @@ impl<'s> ImportPlan<'s> {
         for item in imported.items {
             plan.add(item);
         }
-        plan.check_cycles();
-        plan.add_parents();
+        // Without the items of unknown kinds, parents would be missing.
+        if !plan.report.unknown_values.contains_key("kind") {
+            plan.check_cycles();
+            plan.add_parents();
+        }
         plan
     }
 
     pub(super) fn add(&mut self, mut item: ImportedItem) -> Option<usize> {
         item.source = self.bounded_source(&item.source);
-        let Some(kind) = find_kind(&item.kind) else {
-            let ImportedItem { source, kind, .. } = &item;
-            // Once for each kind, because a mapping answers it once.
-            if self.report.add_unknown("kind", kind) {
+        let mapped = self.options.values.get("kind").and_then(|kinds| kinds.get(&item.kind));
+        let name = mapped.filter(|kind| !kind.is_empty()).unwrap_or(&item.kind);
+        let Some(kind) = find_kind(name) else {
+            // Once, because one entry of the mapping covers all its items.
+            if self.report.add_unknown("kind", &item.kind) {
                 self.report.problem(format!(
-                    "{source}: {kind:?} is not a kind of items; map it to one in the mapping file, \
-                     under values.kind"
+                    "{}: {name:?} is not a kind of items; use epic, user_story or requirement, or \
+                     map it in [values.kind] with --map",
+                    item.source
                 ));
             }
             return None;

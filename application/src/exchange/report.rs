@@ -48,7 +48,7 @@ impl ImportReport {
         self.problems.push(problem);
     }
 
-    /// Keeps a text for the mapping. Returns true for a new one.
+    /// Keeps a text for the mapping file. Returns true for a new one.
     pub(super) fn add_unknown(&mut self, field: &str, text: &str) -> bool {
         const MAX_UNKNOWN: usize = 100;
         let texts = self.unknown_values.entry(field.to_owned()).or_default();

@@ -4,6 +4,7 @@
 use async_trait::async_trait;
 use reqlore_domain::document::{Document, DocumentId, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::identity::Access;
 use reqlore_domain::ports::documents::{DocumentChange, ReadSet, Snapshot};
 use reqlore_domain::ports::record_list::RecordQuery;
 use reqlore_domain::ports::service::ToolSpec;
@@ -18,7 +19,7 @@ use serde::Deserialize;
 use crate::answers::answer::{ToolAnswer, body_answer, text_answer};
 use crate::documents::get_one;
 use crate::ports::ApplicationPorts;
-use crate::tools::tool::{NoArguments, Tool, ToolRequest, whole_tool, write_tool};
+use crate::tools::tool::{Tool, ToolRequest, whole_tool, write_tool};
 use crate::writes::transaction::{check_version, commit_decision};
 
 pub(crate) struct GetRecordSchema;
@@ -37,12 +38,19 @@ struct Arguments {
     if_version: Option<String>,
 }
 
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct ReadArguments {
+    /// Also return the users that records may name, for callers who may write.
+    users: bool,
+}
+
 #[async_trait]
 impl Tool for GetRecordSchema {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             is_listed: false,
-            ..whole_tool::<NoArguments, RecordSchemaAnswer>(
+            ..whole_tool::<ReadArguments, RecordSchemaAnswer>(
                 "get_record_schema",
                 "Read the custom fields and statuses",
                 "Returns the custom fields and statuses of the project.",
@@ -51,7 +59,7 @@ impl Tool for GetRecordSchema {
     }
 
     async fn call(&self, mut request: ToolRequest<'_>) -> Result<ToolAnswer> {
-        let NoArguments {} = request.decode()?;
+        let ReadArguments { users } = request.decode()?;
         let ToolRequest { context, call, .. } = request;
         let (project, id) = (&call.caller.project, DocumentId::schema());
         let document = get_one(&*context.ports.documents, project, &id).await?;
@@ -60,7 +68,9 @@ impl Tool for GetRecordSchema {
         let schema = document.map(|one| schemas.parse(project, one)).unwrap_or_default();
         let can_edit = call.caller.is_administrator();
         let mut answer = RecordSchemaAnswer::new(project.to_string(), document, &schema, can_edit);
-        answer.users = context.ports.user_names().await?;
+        if users && call.caller.is_allowed(Access::Write) {
+            answer.users = context.ports.user_names().await?;
+        }
         let mut lines = vec![match answer.version.get(..8) {
             Some(version) => format!("{id} (version {version})"),
             None => format!("{id} does not exist"),

@@ -168,6 +168,16 @@ async fn only_administrators_of_a_team_change_the_schema() {
         team.call(&ada, "set_record_schema", set(text), None).await.unwrap();
     }
     let restore = json!({ "reference": ".reqlore/project.toml" });
+    let reader = team.token('r', "uli", Access::Read);
+    team.put(IdentityChange::Token(reader)).await;
+    let reader = team.login('r').await.unwrap();
+    let names = Some(vec!["ada".to_owned(), "uli".to_owned()]);
+    for (caller, users, expected) in
+        [(&uli, true, names), (&uli, false, None), (&reader, true, None)]
+    {
+        let shown = team.call(caller, "get_record_schema", json!({ "users": users }), None).await;
+        assert_eq!(shown.unwrap().answer::<RecordSchemaAnswer>().unwrap().users, expected);
+    }
     for caller in [&uli, &limited] {
         let shown = team.call(caller, "get_record_schema", json!({}), None).await.unwrap();
         assert!(!shown.answer::<RecordSchemaAnswer>().unwrap().can_edit);

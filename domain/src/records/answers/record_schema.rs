@@ -21,7 +21,7 @@ pub struct RecordSchemaAnswer {
     pub diagnostics: Vec<SchemaDiagnostic>,
     /// True if the caller may change the document.
     pub can_edit: bool,
-    /// The users that records may name; null if they may name anyone.
+    /// The users that records may name, if they were asked for; null if records may name anyone.
     pub users: Option<Vec<String>>,
 }
 
