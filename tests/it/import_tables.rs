@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::client::{project, reqlore};
 use crate::commands_write::WriteProject;
+use crate::copy_and_backup::run_ok;
 use crate::imports::{counts, import, record, records, write};
 use crate::init::output;
 
@@ -52,6 +53,7 @@ fn jira_parents_are_found_by_issue_id_in_all_files_or_made() {
     let two = "Accounts,P-1,10001,Epic,10020,Initiative\n";
     write(root, "jira/b.csv", format!("{headings}\n{two}"));
     write(root, "jira/empty.csv", "");
+    write(root, "jira/blank.csv", ";;\n;;\n");
     // With an epic for the story that has none.
     assert_eq!(counts(&import(root, "import jira"))[0], 8);
     let all = records(root, "fs");
@@ -62,6 +64,32 @@ fn jira_parents_are_found_by_issue_id_in_all_files_or_made() {
     assert_eq!(record(&all, "Alone")["extra"]["parent_key"], "10010");
     assert_eq!(record(&all, "Accounts")["extra"]["parent_key"], "10020");
     assert_eq!(counts(&import(root, "import jira")), [0, 0, 8, 0, 0]);
+    // The missing parent was exported later.
+    let two = "Later,P-10,10010,Epic,,\nAccounts,P-1,10001,Epic,10020,Initiative\n";
+    write(root, "jira/b.csv", format!("{headings}\n{two}"));
+    assert_eq!(counts(&import(root, "import jira --update")), [1, 1, 6, 0, 0]);
+    let all = records(root, "fs");
+    assert_eq!(record(&all, "Alone")["parent"], record(&all, "Later")["reference_id"]);
+    assert_eq!(record(&all, "Alone")["extra"]["parent_key"], json!(null));
+}
+
+#[test]
+fn jira_rows_keep_named_epics_and_references() {
+    let project = project();
+    let root = project.path();
+    run_ok(root, "add epic Here");
+    let text = "Summary,Issue key,Issue id,Issue Type,Epic,Parent,Parent summary\n\
+                Shown,P-2,2,Story,Shop,,\n\
+                Known,P-3,3,Story,,EP-001,\n\
+                Part,P-4,4,Sub-task,,9,Both\n\
+                Whole,P-5,5,Story,,9,Both\n";
+    write(root, "jira.csv", text);
+    import(root, "import jira.csv");
+    let all = records(root, "fs");
+    let parent = |title: &str| &record(&all, title)["parent"];
+    let id = |title: &str| &record(&all, title)["reference_id"];
+    assert_eq!((parent("Shown"), parent("Known")), (id("Shop"), id("Here")));
+    assert_eq!((parent("Whole"), &record(&all, "Both")["kind"]), (id("Both"), &json!("epic")));
 }
 
 #[test]
@@ -76,8 +104,8 @@ fn unknown_kinds_and_columns_are_listed_in_the_mapping_file() {
     let (code, printed, _) =
         output(reqlore().current_dir(root).args("import a.csv --map a.toml".split(' ')));
     assert_eq!(code, 1, "{printed}");
-    let problem =
-        "a.csv#a: \"Ding\" is not a kind of items; use epic, user_story or requirement, or map it";
+    let problem = "a.csv#a: \"Ding\" is not a kind of items; use epic, user_story or requirement, or \
+                   for a table map it";
     assert!(printed.contains(problem) && printed.contains("Problems: 2\n"), "{printed}");
     let map = fs::read_to_string(root.join("a.toml")).unwrap();
     let map =

@@ -23,6 +23,7 @@ pub(crate) struct TableReader<'a> {
     used: HashMap<String, usize>,
     pub(crate) imported: &'a mut ImportedItems,
     jira: &'a mut JiraParents,
+    jira_columns: Option<JiraColumns>,
     /// Epics and stories that rows name by a title.
     made: HashMap<(String, String), String>,
 }
@@ -40,6 +41,7 @@ impl<'a> TableReader<'a> {
             used: HashMap::new(),
             imported,
             jira,
+            jira_columns: None,
             made: HashMap::new(),
         }
     }
@@ -54,24 +56,21 @@ impl<'a> TableReader<'a> {
         let sample: Vec<TableRow> = rows.by_ref().take(SAMPLE_ROWS).collect::<Result<_, _>>()?;
         self.columns = find_columns(headings, &sample, mapping)?;
         let is_text = |(_, field): &(String, String)| matches!(&**field, "title" | "text");
-        if !sample.is_empty() && !self.columns.iter().any(is_text) {
+        let has_items = sample.iter().any(|row| !is_blank(&row.cells));
+        if has_items && !self.columns.iter().any(is_text) {
             return Err(": no title or text column was found; map one with --map".to_owned());
         }
         self.kinds = mapping.values.get("kind").cloned().unwrap_or_default();
-        let jira = JiraColumns::find(headings);
+        self.jira_columns = JiraColumns::find(headings);
         for row in sample.into_iter().map(Ok).chain(rows) {
             let TableRow { number, cells } = row?;
-            let before = self.imported.items.len();
             self.read_row(&cells).map_err(|problem| format!(": row {number}: {problem}"))?;
-            if let Some(columns) = jira.filter(|_| self.imported.items.len() > before) {
-                self.jira.add(columns, &cells, self.imported);
-            }
         }
         Ok(())
     }
 
     fn read_row(&mut self, row: &[String]) -> Result<(), String> {
-        if row.iter().all(|cell| cell.trim().is_empty()) {
+        if is_blank(row) {
             return Ok(());
         }
         if row.len() > self.columns.len() {
@@ -114,8 +113,13 @@ impl<'a> TableReader<'a> {
         }
         let id = item.id.clone().unwrap_or_else(|| unique_id(&mut self.used, &item.title));
         item.source = format!("{}#{id}", self.path);
+        let is_child = item.parent.is_some();
         self.find_parent(&mut item, &epic, &story)?;
-        self.imported.push(item)
+        self.imported.push(item)?;
+        if let Some(columns) = self.jira_columns {
+            self.jira.add(columns, row, self.imported, is_child);
+        }
+        Ok(())
     }
 
     /// Makes the epic and the story that a row names by their titles.
@@ -164,4 +168,8 @@ impl<'a> TableReader<'a> {
         self.made.insert(key, source.clone());
         Ok(source)
     }
+}
+
+fn is_blank(row: &[String]) -> bool {
+    row.iter().all(|cell| cell.trim().is_empty())
 }

@@ -87,16 +87,14 @@ pub(crate) fn run(config: &AppConfig, options: &ImportCommandOptions) -> Result<
     };
     let purpose = if options.dry_run { ClientPurpose::Read } else { ClientPurpose::Add };
     let client = ToolClient::open(config, &options.project, purpose)?;
-    let mut document = client.schema_document()?;
+    let mut document = client.schema_document(json!({ "users": true }))?;
     let mut schema = RecordSchema::parse(&document.text);
     let mut mapping = mapping.for_format(format, &schema);
     let mut imported = match read_items(format, paths, &mut mapping) {
-        // The user maps a column to the title.
-        Err(mut error) if !mapping.columns.is_empty() && !has_title(&mapping) => {
+        Err(mut error) if !mapping.columns.is_empty() => {
             let report = ImportReport::default();
             if let Ok(true) = write_mapping(options.map.as_deref(), &mut mapping, &report) {
-                error.message +=
-                    "\nThe columns were written to the mapping file; edit it and run again.";
+                error.message += "\nThe columns that were read are in the new mapping file.";
             }
             return Err(error);
         }
@@ -145,10 +143,6 @@ pub(crate) fn run(config: &AppConfig, options: &ImportCommandOptions) -> Result<
         return Err(error);
     }
     print_report(options, plan.report(), &mapping, is_mapped, &plan.renumbered())
-}
-
-fn has_title(mapping: &ImportMapping) -> bool {
-    mapping.columns.values().any(|field| matches!(&**field, "title" | "text"))
 }
 
 /// Adds custom fields to the document of the schema. False if there is no value without a field.

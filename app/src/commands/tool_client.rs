@@ -134,12 +134,12 @@ impl ToolClient {
 
     /// The custom fields and statuses of the project.
     pub(crate) fn record_schema(&self) -> Result<RecordSchema, Error> {
-        self.schema_document().map(|answer| RecordSchema::parse(&answer.text))
+        self.schema_document(json!({})).map(|answer| RecordSchema::parse(&answer.text))
     }
 
     /// The document with the custom fields and statuses.
-    pub(crate) fn schema_document(&self) -> Result<RecordSchemaAnswer, Error> {
-        match self.call("get_record_schema", json!({ "users": true })) {
+    pub(crate) fn schema_document(&self, arguments: Value) -> Result<RecordSchemaAnswer, Error> {
+        match self.call("get_record_schema", arguments) {
             // The toolsets with records are turned off.
             Err(error) if error.kind == ErrorKind::UnknownTool => Ok(RecordSchemaAnswer::default()),
             answer => answer,

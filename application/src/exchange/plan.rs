@@ -125,15 +125,13 @@ impl<'s> ImportPlan<'s> {
 
     pub(super) fn add(&mut self, mut item: ImportedItem) -> Option<usize> {
         item.source = self.bounded_source(&item.source);
-        let mapped = self.options.values.get("kind").and_then(|kinds| kinds.get(&item.kind));
-        let name = mapped.filter(|kind| !kind.is_empty()).unwrap_or(&item.kind);
-        let Some(kind) = find_kind(name) else {
+        let Some(kind) = find_kind(&item.kind) else {
             // Once, because one entry of the mapping covers all its items.
             if self.report.add_unknown("kind", &item.kind) {
                 self.report.problem(format!(
-                    "{}: {name:?} is not a kind of items; use epic, user_story or requirement, or \
-                     map it in [values.kind] with --map",
-                    item.source
+                    "{}: {:?} is not a kind of items; use epic, user_story or requirement, or for \
+                     a table map it in [values.kind] with --map",
+                    item.source, item.kind
                 ));
             }
             return None;
