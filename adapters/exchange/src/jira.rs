@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use reqlore_domain::backlog::Reference;
 use reqlore_domain::ports::exchange::{ImportedItem, ImportedItems};
+use reqlore_domain::records::kinds::find_kind;
 use serde_json::json;
 
 /// The extra key of a parent that is not imported.
@@ -108,9 +109,5 @@ impl JiraParents {
 
 /// The kind of the parent of an item; `None` for kinds without one.
 fn parent_kind(item: &ImportedItem) -> Option<&'static str> {
-    match &*item.kind {
-        "user_story" => Some("epic"),
-        "requirement" | "acceptance_criteria" => Some("user_story"),
-        _ => None,
-    }
+    Some(find_kind(&item.kind)?.parent?.name())
 }
