@@ -40,8 +40,8 @@ impl ExchangeFormat for Csv {
         Ok(imported)
     }
 
-    fn write(&self, records: Vec<ListedItem>) -> Option<ExportedFiles> {
-        Some(vec![("items.csv".to_owned(), whole_items_csv(&records))])
+    fn write(&self, records: Vec<ListedItem>) -> Result<ExportedFiles, String> {
+        Ok(vec![("items.csv".to_owned(), whole_items_csv(&records).into_bytes())])
     }
 }
 

@@ -63,7 +63,7 @@ impl ExchangeFormat for Json {
         Ok(imported)
     }
 
-    fn write(&self, mut items: Vec<ListedItem>) -> Option<ExportedFiles> {
+    fn write(&self, mut items: Vec<ListedItem>) -> Result<ExportedFiles, String> {
         for item in &mut items {
             // Of this project, not of the record.
             item.version.clear();
@@ -71,8 +71,8 @@ impl ExchangeFormat for Json {
             item.review_overdue = false;
         }
         let file = ItemFile { format: FORMAT.to_owned(), items };
-        let text = serde_json::to_string_pretty(&file).ok()?;
-        Some(vec![("items.json".to_owned(), text + "\n")])
+        let text = serde_json::to_string_pretty(&file).map_err(|error| error.to_string())?;
+        Ok(vec![("items.json".to_owned(), (text + "\n").into_bytes())])
     }
 }
 

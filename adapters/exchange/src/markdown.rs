@@ -56,8 +56,8 @@ impl ExchangeFormat for MarkdownDocument {
         Ok(imported)
     }
 
-    fn write(&self, records: Vec<ListedItem>) -> Option<ExportedFiles> {
-        Some(vec![("requirements.md".to_owned(), write_document(&records))])
+    fn write(&self, records: Vec<ListedItem>) -> Result<ExportedFiles, String> {
+        Ok(vec![("requirements.md".to_owned(), write_document(&records).into_bytes())])
     }
 }
 

@@ -56,7 +56,7 @@ impl ExchangeFormat for NeedsJson {
         Ok(imported)
     }
 
-    fn write(&self, records: Vec<ListedItem>) -> Option<ExportedFiles> {
+    fn write(&self, records: Vec<ListedItem>) -> Result<ExportedFiles, String> {
         let (mut links, mut needs) = (Map::new(), Map::new());
         for record in records {
             for relation in record.links.keys().filter(|relation| *relation != PLAIN_LINKS) {
@@ -71,8 +71,8 @@ impl ExchangeFormat for NeedsJson {
             "needs": needs,
         });
         let file = json!({ "current_version": "1", "project": "", "versions": { "1": version } });
-        let text = serde_json::to_string_pretty(&file).ok()?;
-        Some(vec![("needs.json".to_owned(), text + "\n")])
+        let text = serde_json::to_string_pretty(&file).map_err(|error| error.to_string())?;
+        Ok(vec![("needs.json".to_owned(), (text + "\n").into_bytes())])
     }
 }
 

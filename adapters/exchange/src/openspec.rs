@@ -30,8 +30,8 @@ impl ExchangeFormat for OpenSpec {
         read_specs(files, "proposed changes, archives and designs", capability_of, read_section)
     }
 
-    fn write(&self, records: Vec<ListedItem>) -> Option<ExportedFiles> {
-        Some(write_specs(&records))
+    fn write(&self, records: Vec<ListedItem>) -> Result<ExportedFiles, String> {
+        Ok(write_specs(&records))
     }
 }
 
@@ -92,7 +92,7 @@ fn write_specs(records: &[ListedItem]) -> ExportedFiles {
             _ = writeln!(text, "\n### {REQUIREMENT} {}\n{body}", requirement.title);
         }
         let capability = unique_id(&mut used, &slug(&epic.title)).replace('~', "-");
-        files.push((format!("specs/{capability}/spec.md"), text));
+        files.push((format!("specs/{capability}/spec.md"), text.into_bytes()));
     }
     files
 }

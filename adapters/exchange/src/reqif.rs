@@ -39,8 +39,8 @@ impl ExchangeFormat for ReqIf {
         read_files(files, MAX_SOURCE_BYTES, mapping)
     }
 
-    fn write(&self, records: Vec<ListedItem>) -> Option<ExportedFiles> {
-        Some(vec![("items.reqif".to_owned(), write_document(&records))])
+    fn write(&self, records: Vec<ListedItem>) -> Result<ExportedFiles, String> {
+        Ok(vec![("items.reqif".to_owned(), write_document(&records).into_bytes())])
     }
 }
 

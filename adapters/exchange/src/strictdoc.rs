@@ -50,8 +50,8 @@ impl ExchangeFormat for StrictDoc {
         Ok(imported)
     }
 
-    fn write(&self, records: Vec<ListedItem>) -> Option<ExportedFiles> {
-        Some(write_documents(&records))
+    fn write(&self, records: Vec<ListedItem>) -> Result<ExportedFiles, String> {
+        Ok(write_documents(&records))
     }
 }
 

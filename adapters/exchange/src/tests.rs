@@ -5,7 +5,7 @@ use std::io::{Cursor, Write as _};
 use reqlore_domain::ports::exchange::{
     ExchangeFormat, ImportMapping, ImportedItem, ImportedItems, SourceFile,
 };
-
+use reqlore_domain::records::answers::lists::ListedItem;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
@@ -45,6 +45,12 @@ fn item(path: &str, [kind, id, parent, title, text]: [&str; 5]) -> ImportedItem 
         text: text.to_owned(),
         ..ImportedItem::default()
     }
+}
+
+/// The exported files, whose contents are text.
+fn written(format: &dyn ExchangeFormat, records: Vec<ListedItem>) -> Vec<(String, String)> {
+    let files = format.write(records).unwrap().into_iter();
+    files.map(|(path, content)| (path, String::from_utf8(content).unwrap())).collect()
 }
 
 fn archive(entries: &[(&str, &[u8])]) -> Vec<u8> {

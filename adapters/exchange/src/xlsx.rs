@@ -1,6 +1,7 @@
 //! Workbooks of Excel: each visible sheet with a heading for the title is a table as in CSV.
 
 mod cells;
+mod write;
 
 use std::io::{self, BufRead, Cursor};
 
@@ -9,8 +10,11 @@ use quick_xml::Reader;
 use quick_xml::events::Event;
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::ports::exchange::{
-    ARCHIVE_MARK, ExchangeFormat, ImportMapping, ImportedItems, MAX_SOURCE_BYTES, SourceFile,
+    ARCHIVE_MARK, ExchangeFormat, ExportedFiles, ImportMapping, ImportedItems, MAX_SOURCE_BYTES,
+    SourceFile,
 };
+use reqlore_domain::records::answers::csv::whole_items_csv;
+use reqlore_domain::records::answers::lists::ListedItem;
 
 use self::cells::{SheetRows, error_text};
 use crate::archive::read_archive;
@@ -46,6 +50,11 @@ impl ExchangeFormat for Xlsx {
         mapping: &mut ImportMapping,
     ) -> Result<ImportedItems, String> {
         read_files(files, MAX_SOURCE_BYTES, mapping)
+    }
+
+    fn write(&self, records: Vec<ListedItem>) -> Result<ExportedFiles, String> {
+        let csv = whole_items_csv(&records);
+        Ok(vec![("items.xlsx".to_owned(), write::write_workbook(&csv)?)])
     }
 }
 

@@ -12,7 +12,7 @@ use reqlore_domain::untrusted_text::{encode_line, encode_lines};
 use reqlore_exchange::FORMATS;
 use serde_json::json;
 
-use super::output::{clean_line, print, write_stdout};
+use super::output::{clean_line, print, write_stdout, write_stdout_bytes};
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
 use crate::config::AppConfig;
 use crate::exit::{CommandError, Result};
@@ -27,7 +27,7 @@ const ENTITY: &str = "entity";
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  reqlore export csv --out items.csv --epic EP-001")]
 pub(crate) struct ExportOptions {
-    /// openspec, strictdoc, markdown, csv, reqif, needs-json or json
+    /// openspec, strictdoc, markdown, csv, xlsx, reqif, needs-json or json
     #[arg(value_name = "FORMAT")]
     format: String,
     /// The file, or the folder for openspec and strictdoc [default: standard output]
@@ -61,10 +61,8 @@ pub(crate) fn run(config: &AppConfig, options: &ExportOptions) -> Result<u8> {
     })?;
     drop(client);
     let count = records.len();
-    let Some(files) = format.write(records) else {
-        let message = format!("FORMAT: {} can only be imported; use json", format.name());
-        return Err(CommandError::usage_error(message));
-    };
+    let files = format.write(records);
+    let files = files.map_err(|problem| CommandError::usage_error(format!("FORMAT: {problem}")))?;
     write_files(files, options.out.as_deref(), count)
 }
 
@@ -152,21 +150,24 @@ fn write_files(files: ExportedFiles, out: Option<&Path>, count: usize) -> Result
     let Some(out) = out else {
         return match files.into_iter().next() {
             // Texts of others could control a terminal.
-            Some((_, text)) if !is_tree && io::stdout().is_terminal() => {
-                write_stdout(&encode_lines(&text))
+            Some((_, content)) if !is_tree && io::stdout().is_terminal() => {
+                match String::from_utf8(content) {
+                    Ok(text) => write_stdout(&encode_lines(&text)),
+                    Err(_) => Err(CommandError::usage_error("--out: name a file")),
+                }
             }
-            Some((_, text)) if !is_tree => write_stdout(&text),
+            Some((_, content)) if !is_tree => write_stdout_bytes(&content),
             _ => Err(CommandError::usage_error("--out: name a folder for the files")),
         };
     };
     let shown = encode_line(&out.display().to_string()).into_owned();
     let failed = |error: std::io::Error| CommandError::failure(format!("--out: {shown}: {error}"));
-    for (path, text) in files {
+    for (path, content) in files {
         let path = if is_tree { out.join(path) } else { out.to_owned() };
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent).map_err(failed)?;
         }
-        std::fs::write(&path, text).map_err(failed)?;
+        std::fs::write(&path, content).map_err(failed)?;
     }
     let noun = if count == 1 { "item" } else { "items" };
     print(&format!("Wrote {count} {noun} to {shown}.\n"))

@@ -132,8 +132,12 @@ impl OutputScreen {
 /// Writes text to standard output. A reader that leaves early, such as `head`, is not reported, but
 /// the exit code says that the output is not complete.
 pub(crate) fn write_stdout(text: &str) -> Result<u8> {
+    write_stdout_bytes(text.as_bytes())
+}
+
+pub(crate) fn write_stdout_bytes(content: &[u8]) -> Result<u8> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(content).and_then(|()| out.flush()) {
         Ok(()) => Ok(EXIT_OK),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => {
             Err(CommandError { code: EXIT_FAILED, message: String::new() })

@@ -34,10 +34,10 @@ pub trait ExchangeFormat: Sync {
         mapping: &mut ImportMapping,
     ) -> Result<ImportedItems, String>;
 
-    /// Renders records, each parent before its children, as files; `None` if the format is only
-    /// imported.
-    fn write(&self, _records: Vec<ListedItem>) -> Option<ExportedFiles> {
-        None
+    /// Renders records, each parent before its children, as files. The error says what to do
+    /// instead.
+    fn write(&self, _records: Vec<ListedItem>) -> Result<ExportedFiles, String> {
+        Err(format!("{} can only be imported; use json", self.name()))
     }
 }
 
@@ -143,7 +143,7 @@ impl ImportedItems {
 }
 
 /// Written files with their paths; one file may have an empty path, which is standard output.
-pub type ExportedFiles = Vec<(String, String)>;
+pub type ExportedFiles = Vec<(String, Vec<u8>)>;
 
 /// The meaning of columns and values, as a user may edit it in a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

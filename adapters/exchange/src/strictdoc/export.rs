@@ -57,7 +57,7 @@ pub(crate) fn write_documents(records: &[ListedItem]) -> ExportedFiles {
             }
         }
         let text = write_document(&Node::new(epic, "DOCUMENT", &components), &nodes);
-        files.push((format!("docs/{}.sdoc", epic.reference_id), text));
+        files.push((format!("docs/{}.sdoc", epic.reference_id), text.into_bytes()));
     }
     files
 }

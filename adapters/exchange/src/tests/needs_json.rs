@@ -1,10 +1,10 @@
 //! `needs.json` of sphinx-needs, also hostile ones.
 
-use reqlore_domain::ports::exchange::{ExchangeFormat as _, ImportedItem, ImportedItems};
+use reqlore_domain::ports::exchange::{ImportedItem, ImportedItems};
 use reqlore_domain::records::answers::lists::ListedItem;
 use serde_json::{Value, json};
 
-use super::{item, read, recognized, try_read};
+use super::{item, read, recognized, try_read, written};
 use crate::needs_json::NeedsJson;
 
 fn file(needs: &Value) -> String {
@@ -101,7 +101,7 @@ fn written_needs_are_the_same_items() {
     for (name, value) in [("layout", "wide"), ("content", "c"), ("a_back", "d"), ("url", "u")] {
         records[2].extra.insert(name.to_owned(), json!(value));
     }
-    let files = NeedsJson.write(records.to_vec()).unwrap();
+    let files = written(&NeedsJson, records.to_vec());
     assert_eq!(recognized(&files[0].0, &files[0].1), "needs-json");
     let imported = read(&NeedsJson, &[(&files[0].0, &files[0].1)]);
     assert_eq!(imported.notes, [""; 0]);

@@ -8,7 +8,7 @@ use reqlore_domain::ports::exchange::{
 use reqlore_domain::records::answers::lists::ListedItem;
 use serde_json::json;
 
-use super::{archive, item, outline, read, recognized, try_read};
+use super::{archive, item, outline, read, recognized, try_read, written};
 use crate::reqif::{ReqIf, read_files};
 
 const START: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<REQ-IF xmlns=\"r\" \
@@ -300,8 +300,8 @@ fn written_records_are_the_same_items() {
     records[3].extra.insert("statement".to_owned(), json!("a\n b"));
     records[3].extra.insert("tag".to_owned(), json!("t"));
     records[3].extra.insert("imported_from".to_owned(), json!("x"));
-    let files = ReqIf.write(records.clone()).unwrap();
-    assert_eq!(ReqIf.write(records.clone()), Some(files.clone()));
+    let files = written(&ReqIf, records.clone());
+    assert_eq!(written(&ReqIf, records.clone()), files);
     let (path, written) = &files[0];
     let imported = read(&ReqIf, &[(path, written)]);
     assert_eq!(imported.notes, [""; 0]);
@@ -379,8 +379,8 @@ fn cleared_and_long_values_are_imported() {
     record.reference_id = "REQ-001".to_owned();
     record.status = Some("Active".to_owned());
     record.extra.insert("note".to_owned(), json!("here"));
-    let written = ReqIf.write(vec![record]).unwrap().swap_remove(0).1;
-    let edited = written.replace("\"Active\"", "\"\"").replace("\"here\"", "\"\"");
+    let text = written(&ReqIf, vec![record]).swap_remove(0).1;
+    let edited = text.replace("\"Active\"", "\"\"").replace("\"here\"", "\"\"");
     let items = read(&ReqIf, &[("a.reqif", &edited)]).items;
     assert_eq!(json!(items[0].values), json!({ "status": "", "note": "" }));
 }
@@ -395,8 +395,8 @@ fn deeply_nested_texts_are_written_as_one() {
             description: Some(text.clone()),
             ..ListedItem::default()
         };
-        let (path, written) = ReqIf.write(vec![record]).unwrap().swap_remove(0);
-        assert_eq!(read(&ReqIf, &[(&path, &written)]).items[0].text, text);
+        let (path, document) = written(&ReqIf, vec![record]).swap_remove(0);
+        assert_eq!(read(&ReqIf, &[(&path, &document)]).items[0].text, text);
     }
 }
 

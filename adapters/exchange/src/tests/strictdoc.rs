@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use reqlore_domain::ports::exchange::{ExchangeFormat, ImportedItem};
+use reqlore_domain::ports::exchange::ImportedItem;
 use reqlore_domain::records::answers::csv::value_text;
 use reqlore_domain::records::answers::lists::ListedItem;
 use serde_json::{Value, json};
 
-use super::{item, outline, read, recognized, try_read};
+use super::{item, outline, read, recognized, try_read, written};
 use crate::json::Json;
 use crate::strictdoc::StrictDoc;
 
@@ -88,7 +88,7 @@ fn sections_are_stories_and_nodes_requirements() {
 const ODD: &str =
     "<<<\n\\<<<\n[LINK: x] [\\LINK: y]\n[ANCHOR: z]\n[[SECTION]]\nRELATIONS:\n>>>\n  e";
 
-fn records() -> Vec<ListedItem> {
+pub(super) fn records() -> Vec<ListedItem> {
     let records = json!([
         { "kind": "epic", "reference_id": "EP-001", "title": "[A]", "description": ODD,
           "status": "Draft", "priority": 2, "tags": ["a,b", "\"c\""],
@@ -134,7 +134,7 @@ fn content(item: &ImportedItem) -> Value {
 
 #[test]
 fn exported_records_are_imported_unchanged() {
-    let files = StrictDoc.write(records()).unwrap();
+    let files = written(&StrictDoc, records());
     let (path, text) = &files[0];
     assert_eq!((&**path, files.len()), ("docs/EP-001.sdoc", 1));
     let relation = "RELATIONS:\n- TYPE: Parent\n  VALUE: REQ-002\n";
@@ -143,7 +143,7 @@ fn exported_records_are_imported_unchanged() {
     assert!(text.contains("\nDERIVES_FROM: REQ-003\n"), "{text}");
     let imported = read(&StrictDoc, &[(path, text)]);
     assert_eq!(imported.notes, [""; 0]);
-    let json = Json.write(records()).unwrap();
+    let json = written(&Json, records());
     let mut expected: Vec<_> = read(&Json, &[("a.json", &json[0].1)]).items;
     let mut items = imported.items;
     for list in [&mut items, &mut expected] {

@@ -8,7 +8,8 @@ use reqlore_domain::ports::exchange::{
 };
 use serde_json::json;
 
-use super::{archive, outline, recognized, try_read};
+use super::strictdoc::records;
+use super::{archive, outline, recognized, try_read, written};
 use crate::csv::Csv;
 use crate::xlsx::{Xlsx, read_files};
 
@@ -252,4 +253,33 @@ fn hostile_workbooks_are_refused() {
 fn workbooks_are_recognized() {
     assert_eq!(recognized("x/A.XLSX", "PK"), "xlsx");
     assert_eq!(recognized("a.xls", ""), "xlsx");
+}
+
+#[test]
+fn exported_workbook_has_the_items_of_the_csv() {
+    let mut records = records();
+    for (name, text) in [
+        ("number", "12"),
+        ("code", "_x000D_ _x12_"),
+        ("zeros", "007"),
+        ("control", "a\u{1}\r\n\tb"),
+        ("markup", " <&>\"' =1+1"),
+        ("formula", "=1+1"),
+    ] {
+        records[3].extra.insert(name.to_owned(), json!(text));
+    }
+    let (path, bytes) = Xlsx.write(records.clone()).unwrap().swap_remove(0);
+    assert_eq!(path, "items.xlsx");
+    let mut items = read_bytes(bytes).items;
+    let csv = written(&Csv, records.clone()).swap_remove(0).1;
+    let expected = try_read(&Csv, &[("a.xlsx.csv", &csv)]).unwrap().items;
+    for item in &mut items {
+        item.source = item.source.replace("a.xlsx#", "a.xlsx.csv#");
+    }
+    assert_eq!(items, expected);
+    records[0].description = Some("x".repeat(40_000));
+    let error = Xlsx.write(records).unwrap_err();
+    let expected = "EP-001: text: a cell of Excel holds at most 32767 characters; export csv \
+                    instead";
+    assert_eq!(error, expected);
 }
