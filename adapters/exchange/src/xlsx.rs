@@ -92,20 +92,29 @@ fn read_workbook(
     let mut workbook = calamine::Xlsx::new(Cursor::new(bytes))
         .map_err(|error| format!("{path}{}", error_text(&error)))?;
     let sheets = workbook.sheets_metadata().to_vec();
-    let (mut table, mut others) = (TableReader::new(path.clone(), imported, jira), 0);
+    let mut table = TableReader::new(path.clone(), imported, jira);
+    let (mut others, mut blank) = (0, 0);
     for sheet in &sheets {
         let is_shown = sheet.typ == SheetType::WorkSheet && sheet.visible == SheetVisible::Visible;
         let name = truncate_echo(&sheet.name);
         let sheet_error = |error: String| format!("{path}: sheet {name:?}{error}");
-        let is_table = is_shown && {
-            let cells = workbook.worksheet_cells_reader(&sheet.name);
-            let cells = cells.map_err(|error| sheet_error(error_text(&error)))?;
-            read_sheet(SheetRows::new(cells, left_texts), &mut table, mapping)
-                .map_err(sheet_error)?
-        };
-        others += usize::from(!is_table);
+        if !is_shown {
+            others += 1;
+            continue;
+        }
+        let cells = workbook.worksheet_cells_reader(&sheet.name);
+        let cells = cells.map_err(|error| sheet_error(error_text(&error)))?;
+        let rows = SheetRows::new(cells, left_texts);
+        match read_sheet(rows, &mut table, mapping).map_err(sheet_error)? {
+            SheetKind::Table => {}
+            SheetKind::Other => others += 1,
+            SheetKind::Blank => blank += 1,
+        }
     }
-    if others == sheets.len() {
+    if blank == sheets.len() {
+        return Ok(());
+    }
+    if others + blank == sheets.len() {
         return Err(problem(
             &"no visible sheet has a heading for the title; name it Title, or map it with --map",
         ));
@@ -117,22 +126,31 @@ fn read_workbook(
     Ok(())
 }
 
-/// Reads a sheet. False if it is not a table. The error begins with the row.
+enum SheetKind {
+    Table,
+    /// Without a heading for the title.
+    Other,
+    Blank,
+}
+
+/// Reads a sheet. The error begins with the row.
 fn read_sheet(
     mut rows: SheetRows<'_>,
     table: &mut TableReader<'_>,
     mapping: &mut ImportMapping,
-) -> Result<bool, String> {
-    for _ in 0..HEADING_ROWS {
-        let Some(headings) = rows.next().transpose()? else { return Ok(false) };
+) -> Result<SheetKind, String> {
+    for number in 0..HEADING_ROWS {
+        let Some(headings) = rows.next().transpose()? else {
+            return Ok(if number == 0 { SheetKind::Blank } else { SheetKind::Other });
+        };
         let columns = find_columns(&headings.cells, &[], &mut mapping.clone())?;
         if columns.iter().any(|(_, field)| field == "title") {
             rows.columns = columns.len();
             table.read(&headings.cells, rows, mapping)?;
-            return Ok(true);
+            return Ok(SheetKind::Table);
         }
     }
-    Ok(false)
+    Ok(SheetKind::Other)
 }
 
 /// Reads a file of a workbook to its end. Refuses texts and styles that would fill the memory:

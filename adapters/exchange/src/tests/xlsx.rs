@@ -163,8 +163,10 @@ fn all_visible_sheets_with_a_title_are_tables() {
     let expected = ["epic epic:Konto", "requirement 1", "requirement a", "requirement a~2"];
     assert_eq!(outline(&imported), expected);
     assert_eq!(imported.items[2].parent.as_deref(), Some("a.xlsx#epic:Konto"));
-    let note = "a.xlsx: hidden sheets, and sheets without a title column: 3";
+    let note = "a.xlsx: hidden sheets, and sheets without a title column: 2";
     assert_eq!(imported.notes, [note]);
+    let blank = read_bytes(workbook(&sheets[3..4]));
+    assert!(blank.items.is_empty() && blank.notes.is_empty());
     let error = try_bytes(workbook(&sheets[1..4]), MAX_SOURCE_BYTES).unwrap_err();
     assert!(error.starts_with("a.xlsx: no visible sheet has a heading for the title"), "{error}");
     let long = row(&["Titel", "Art"]) + "<row r=\"7\"/>" + &row(&["a", "b", "c"]);
@@ -265,6 +267,8 @@ fn exported_workbook_has_the_items_of_the_csv() {
         ("control", "a\u{1}\r\n\tb"),
         ("markup", " <&>\"' =1+1"),
         ("formula", "=1+1"),
+        ("mark", "'=1+1"),
+        ("marks", "''=1+1"),
     ] {
         records[3].extra.insert(name.to_owned(), json!(text));
     }

@@ -88,7 +88,8 @@ fn sheet(csv: &str) -> Result<String, String> {
         text += "<row>";
         for (index, cell) in row.iter().enumerate() {
             let heading = headings.get(index).map(String::as_str);
-            let cell = unmark(cell);
+            // An import would take a second mark away.
+            let cell = Some(unmark(cell)).filter(|one| unmark(one) == *one).unwrap_or(cell);
             if cell.encode_utf16().count() > MAX_CELL_UNITS {
                 let (id, column) = (row.get(0).unwrap_or_default(), heading.unwrap_or_default());
                 return Err(format!(
