@@ -6,11 +6,12 @@ use reqlore_domain::front_matter;
 use reqlore_domain::ports::exchange::{
     ExchangeFormat, ImportMapping, ImportedItem, ImportedItems, SourceFile,
 };
-use reqlore_domain::records::answers::csv::{split_list, value_text};
+use reqlore_domain::records::answers::csv::split_list;
 use reqlore_domain::records::extra::node_value;
 use serde_json::{Value, json};
 
 use crate::issue_fields::item_of;
+use crate::keyed_files::text_of;
 use crate::markdown::{is_markdown, other_files_note};
 use crate::names::unique_id;
 use crate::outline::{sections, whole_text};
@@ -44,8 +45,8 @@ impl ExchangeFormat for BacklogMd {
                 without_id.push(path.clone());
                 continue;
             };
-            let (id, body) = (value_text(id).to_lowercase(), front_matter::body(&text));
-            let title = value_text(&fields.remove("title").unwrap_or_else(|| json!("")));
+            let (id, body) = (text_of(id).to_lowercase(), front_matter::body(&text));
+            let title = text_of(&fields.remove("title").unwrap_or_default());
             if folder == "milestones" {
                 let source = format!("{root}#milestone {id}");
                 let mut epic = item_of("epic", source.clone(), title, fields);
@@ -59,15 +60,14 @@ impl ExchangeFormat for BacklogMd {
                 return Err(format!("{path}: {other} has the ID {id} too; change one of them"));
             }
             let mut story = item_of("user_story", source, title, fields);
-            let milestone = story.values.remove("milestone").map(|name| value_text(&name));
+            let milestone = story.values.remove("milestone").map(|name| text_of(&name));
             if let Some(name) = milestone.filter(|name| !name.is_empty()) {
                 let source = format!("{root}#milestone {}", name.to_lowercase());
                 story.parent = Some(source.clone());
                 milestones.insert(source, name);
             }
-            let tasks = story.values.remove("dependencies").filter(|tasks| !tasks.is_null());
-            if let Some(tasks) = tasks {
-                let tasks: Vec<String> = split_list(&value_text(&tasks).to_lowercase());
+            if let Some(tasks) = story.values.remove("dependencies") {
+                let tasks: Vec<String> = split_list(&text_of(&tasks).to_lowercase());
                 story.links.insert("depends_on".to_owned(), tasks);
             }
             let criteria = take_criteria(&mut story, body);

@@ -96,6 +96,13 @@ fn repeated_task_id_names_both_files() {
 }
 
 #[test]
+fn empty_keys_are_empty_texts() {
+    let files = [("tasks/a.md", "---\nid: 1\ntitle:\nmilestone:\n---\nText\n")];
+    let items = read(&BacklogMd, &files).items;
+    assert_eq!((&*items[0].title, &items[0].parent, items.len()), ("", &None, 1));
+}
+
+#[test]
 fn task_with_front_matter_is_recognized() {
     assert_eq!(recognized("backlog/tasks/task-1 - A.md", TASK), "backlog-md");
     assert_eq!(recognized("backlog/archive/tasks/task-1 - A.md", TASK), "markdown");
