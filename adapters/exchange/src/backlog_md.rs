@@ -27,7 +27,8 @@ impl ExchangeFormat for BacklogMd {
     fn recognizes(&self, path: &str, beginning: &str) -> bool {
         let is_task = matches!(folder_of(path), Some((_, "tasks" | "completed")));
         let keys = ["\nid:", "\ntitle:", "\nstatus:"];
-        is_task && beginning.starts_with("---") && keys.iter().all(|key| beginning.contains(key))
+        let is_task = is_task && beginning.trim_start_matches('\u{feff}').starts_with("---");
+        is_task && keys.iter().all(|key| beginning.contains(key))
     }
 
     fn read(&self, files: Vec<SourceFile>, _: &mut ImportMapping) -> Result<ImportedItems, String> {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::issue_fields::item_of;
-use crate::json::is_json;
+use crate::json::{is_json, json_start, read_json};
 
 pub(crate) struct GitHub;
 
@@ -28,7 +28,7 @@ impl ExchangeFormat for GitHub {
 
     fn recognizes(&self, path: &str, beginning: &str) -> bool {
         let has = |key: &str| beginning.contains(key);
-        let is_list = beginning.trim_start_matches('\u{feff}').trim_start().starts_with('[');
+        let is_list = json_start(beginning).starts_with('[');
         let is_issue = has("\"number\"") && has("\"title\"") && !has("\"reference_id\"");
         is_json(path) && is_list && is_issue
     }
@@ -37,11 +37,9 @@ impl ExchangeFormat for GitHub {
         let note = "labels and users are imported by name only, other objects by their URL";
         let mut imported = ImportedItems { items: Vec::new(), notes: vec![note.to_owned()] };
         for mut file in files.into_iter().filter(|file| is_json(&file.path)) {
-            let (text, path) = (file.read_text()?, &file.path);
-            let issues: Vec<Entry> = serde_json::from_str(&text).map_err(|error| {
-                format!("{path}: {error}; write it with `gh issue list --json number,title,body`")
-            })?;
-            let mut made = HashSet::new();
+            let advice = "write it with `gh issue list --json number,title,body`";
+            let issues: Vec<Entry> = read_json(&mut file, advice)?;
+            let (path, mut made) = (&file.path, HashSet::new());
             for mut issue in issues {
                 let milestone = issue.milestone.take();
                 let source = format!("{path}#{}", issue.number);

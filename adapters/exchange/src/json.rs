@@ -5,7 +5,7 @@ use reqlore_domain::ports::exchange::{
 };
 use reqlore_domain::records::answers::lists::ListedItem;
 use reqlore_domain::records::fields::IMPORTED_FROM;
-use serde::de::Error as _;
+use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -38,20 +38,36 @@ pub(crate) fn is_json(path: &str) -> bool {
     path.to_ascii_lowercase().ends_with(".json")
 }
 
+/// The text after the byte order mark and spaces.
+pub(crate) fn json_start(beginning: &str) -> &str {
+    beginning.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}')
+}
+
+/// Reads a file. The error ends with the advice.
+pub(crate) fn read_json<T: DeserializeOwned>(
+    file: &mut SourceFile,
+    advice: &str,
+) -> Result<T, String> {
+    let text = file.read_text()?;
+    serde_json::from_str(&text).map_err(|error| format!("{}: {error}; {advice}", file.path))
+}
+
 impl ExchangeFormat for Json {
     fn name(&self) -> &'static str {
         "json"
     }
 
     fn recognizes(&self, path: &str, beginning: &str) -> bool {
-        is_json(path) && beginning.trim_start().starts_with('{')
+        // The import of a file that is not UTF-8 says so.
+        is_json(path) && json_start(beginning).starts_with(['{', char::REPLACEMENT_CHARACTER])
     }
 
     fn read(&self, files: Vec<SourceFile>, _: &mut ImportMapping) -> Result<ImportedItems, String> {
         let mut imported = ImportedItems::default();
-        for SourceFile { path, content } in files.into_iter().filter(|file| is_json(&file.path)) {
-            let parsed: ItemFile<FileItem> = serde_json::from_reader(content)
-                .map_err(|error| format!("{path}: {error}; write it with `reqlore export json`"))?;
+        for mut file in files.into_iter().filter(|file| is_json(&file.path)) {
+            let advice = "write it with `reqlore export json`";
+            let parsed: ItemFile<FileItem> = read_json(&mut file, advice)?;
+            let path = &file.path;
             if !matches!(&*parsed.format, "" | FORMAT) {
                 return Err(format!("{path}: format {:?} is not {FORMAT}", parsed.format));
             }

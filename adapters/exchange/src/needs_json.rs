@@ -4,8 +4,6 @@
 mod file;
 mod items;
 
-use std::fmt;
-
 use reqlore_domain::ports::exchange::{
     ExchangeFormat, ExportedFiles, ImportMapping, ImportedItems, SourceFile,
 };
@@ -14,7 +12,7 @@ use reqlore_domain::records::fields::IMPORTED_FROM;
 use serde_json::{Map, Value, json};
 
 use self::items::{COMPUTED, NeedsReader};
-use crate::json::is_json;
+use crate::json::{is_json, read_json};
 use crate::needs_json::file::{CREATOR, KEY_PREFIX, NeedsFile, PLAIN_LINKS, TYPES};
 
 pub(crate) struct NeedsJson;
@@ -32,10 +30,9 @@ impl ExchangeFormat for NeedsJson {
     fn read(&self, files: Vec<SourceFile>, _: &mut ImportMapping) -> Result<ImportedItems, String> {
         let mut imported = ImportedItems::default();
         for mut file in files.into_iter().filter(|file| is_json(&file.path)) {
-            let (text, path) = (file.read_text()?, &file.path);
-            let problem = |problem: &dyn fmt::Display| format!("{path}: {problem}");
-            let mut parsed: NeedsFile = serde_json::from_str(&text)
-                .map_err(|error| problem(&format!("{error}; it must be a needs.json")))?;
+            let mut parsed: NeedsFile = read_json(&mut file, "it must be a needs.json")?;
+            let path = &file.path;
+            let problem = |problem: &str| format!("{path}: {problem}");
             let current = match parsed.versions.remove(&parsed.current_version) {
                 None if parsed.versions.len() == 1 => parsed.versions.pop_first().map(|one| one.1),
                 current => current,
@@ -45,7 +42,7 @@ impl ExchangeFormat for NeedsJson {
             })?;
             let reader = NeedsReader::new(path, &current);
             if !reader.is_own {
-                imported.notes.push(problem(&"computed and rendered fields are not imported"));
+                imported.notes.push(problem("computed and rendered fields are not imported"));
             }
             if !parsed.versions.is_empty() {
                 let names: Vec<&str> = parsed.versions.keys().map(String::as_str).collect();

@@ -13,6 +13,7 @@ use crate::FORMATS;
 
 mod backlog_md;
 mod doorstop;
+mod encodings;
 mod github;
 mod kiro;
 mod markdown;
