@@ -1,8 +1,9 @@
 //! A Markdown document: headings are epics, stories and requirements, list items and texts with an
 //! ID are requirements.
 
+mod export;
+
 use std::collections::{HashMap, HashSet};
-use std::fmt::Write as _;
 
 use reqlore_domain::ports::exchange::{
     ExchangeFormat, ExportedFiles, ImportMapping, ImportedItem, ImportedItems, SourceFile,
@@ -10,14 +11,12 @@ use reqlore_domain::ports::exchange::{
 };
 use reqlore_domain::records::answers::lists::ListedItem;
 
+use self::export::{EXPORT_MARK, read_document, write_document};
 use crate::names::{check_length, plain_title, unique_id};
-use crate::outline::{Section, sections, whole_text};
+use crate::outline::{Heading, Section, sections, whole_text};
 use crate::statements::{Statement, StatementForm, split_id, split_number, take_statements};
 
 pub(crate) struct MarkdownDocument;
-
-/// The first line of an export, whose headings of the third level are requirements with all below.
-const EXPORT_MARK: &str = "<!-- Exported by Reqlore -->\n";
 
 pub(crate) fn is_markdown(path: &str) -> bool {
     let path = path.to_ascii_lowercase();
@@ -43,15 +42,20 @@ impl ExchangeFormat for MarkdownDocument {
         let mut imported = ImportedItems::default();
         for mut file in files.into_iter().filter(|file| self.recognizes(&file.path, "")) {
             let text = file.read_text()?;
-            let mut document = DocumentReader {
-                path: &file.path,
-                text: &text,
-                has_ids: !text.starts_with(EXPORT_MARK),
-                used: HashMap::new(),
-                ids: HashSet::new(),
-                imported: &mut imported,
+            let read = if text.starts_with(EXPORT_MARK) {
+                read_document(&file.path, &text, &mut imported)
+            } else {
+                let mut document = DocumentReader {
+                    path: &file.path,
+                    text: &text,
+                    has_ids: true,
+                    used: HashMap::new(),
+                    ids: HashSet::new(),
+                    imported: &mut imported,
+                };
+                document.read()
             };
-            document.read().map_err(|problem| format!("{}: {problem}", file.path))?;
+            read.map_err(|problem| format!("{}: {problem}", file.path))?;
         }
         Ok(imported)
     }
@@ -74,7 +78,6 @@ struct DocumentReader<'a> {
 impl DocumentReader<'_> {
     fn read(&mut self) -> Result<(), String> {
         let (before, found) = sections(self.text);
-        let before = before.strip_prefix(EXPORT_MARK).unwrap_or(before);
         let title = found.first().filter(|first| first.heading.level == 1);
         let is_only = found.iter().filter(|one| one.heading.level == 1).count() == 1;
         let title = title.filter(|_| is_only && before.trim().is_empty());
@@ -144,11 +147,8 @@ impl DocumentReader<'_> {
         section: &Section<'_>,
         id: Option<(&str, String)>,
     ) -> Result<ImportedItem, String> {
-        let (heading, title) = (&section.heading, &section.heading.title);
-        check_length("the heading", title).map_err(|problem| {
-            let line = self.text[..heading.start].matches('\n').count() + 1;
-            format!("line {line}: {problem}")
-        })?;
+        check_heading(self.text, &section.heading)?;
+        let title = &section.heading.title;
         let (id, title) = id.map_or((None, title.clone()), |(id, title)| (Some(id), title));
         let (id, title) =
             (id.map(str::to_owned), if title.is_empty() { "Untitled" } else { &title });
@@ -216,6 +216,14 @@ impl DocumentReader<'_> {
     }
 }
 
+/// Refuses a heading of a text that is too long to be copied.
+fn check_heading(text: &str, heading: &Heading) -> Result<(), String> {
+    check_length("the heading", &heading.title).map_err(|problem| {
+        let line = text[..heading.start].matches('\n').count() + 1;
+        format!("line {line}: {problem}")
+    })
+}
+
 /// True for lines that only link to headings of the document.
 fn is_contents(text: &str) -> bool {
     text.lines().all(|line| {
@@ -224,41 +232,4 @@ fn is_contents(text: &str) -> bool {
         link.and_then(|link| link.strip_prefix('[')?.split_once("](#"))
             .is_some_and(|(_, anchor)| !anchor.contains([')', ' ']))
     })
-}
-
-/// Epics, stories and requirements as headings of three levels.
-fn write_document(records: &[ListedItem]) -> String {
-    let mut children: HashMap<&str, Vec<&ListedItem>> = HashMap::new();
-    for record in records {
-        children.entry(record.parent.as_deref().unwrap_or_default()).or_default().push(record);
-    }
-    let mut text = EXPORT_MARK.to_owned();
-    let known: HashSet<&str> = records.iter().map(|one| &*one.reference_id).collect();
-    for record in records {
-        let is_root = record.parent.as_deref().is_none_or(|parent| !known.contains(parent));
-        if is_root {
-            write_record(&mut text, record, &children, 1);
-        }
-    }
-    text
-}
-
-fn write_record(
-    text: &mut String,
-    record: &ListedItem,
-    children: &HashMap<&str, Vec<&ListedItem>>,
-    level: usize,
-) {
-    let body = record.description.as_deref().unwrap_or_default();
-    if record.kind == "acceptance_criteria" {
-        _ = writeln!(text, "\n- {}", body.trim().replace('\n', "\n  "));
-        return;
-    }
-    _ = writeln!(text, "\n{} {}", "#".repeat(level), record.title);
-    if !body.is_empty() {
-        _ = writeln!(text, "\n{body}");
-    }
-    for child in children.get(&*record.reference_id).into_iter().flatten() {
-        write_record(text, child, children, level + 1);
-    }
 }

@@ -51,7 +51,13 @@ fn headings(text: &str) -> Vec<Heading> {
 fn heading_title(source: &str) -> String {
     let source = source.trim();
     match source.strip_prefix('#') {
-        Some(_) => source.trim_start_matches('#').trim().trim_end_matches('#').trim().to_owned(),
+        Some(_) => {
+            let title = source.trim_start_matches('#').trim();
+            // Closing marks are apart from the title: `# C#` has none.
+            let open = title.trim_end_matches('#');
+            let is_closed = open.is_empty() || open.ends_with([' ', '\t']);
+            if is_closed { open.trim().to_owned() } else { title.to_owned() }
+        }
         None => source.lines().next().unwrap_or_default().trim().to_owned(),
     }
 }

@@ -1,6 +1,8 @@
 //! Markdown documents with and without IDs, and hostile ones.
 
-use super::{outline, read, try_read};
+use reqlore_domain::records::answers::lists::ListedItem;
+
+use super::{ImportedItems, outline, read, try_read, written};
 use crate::markdown::MarkdownDocument;
 
 #[test]
@@ -62,12 +64,60 @@ fn titles_have_no_marks_of_ids_and_bold_text() {
 
 #[test]
 fn exported_headings_with_ids_stay_requirements() {
-    let text = "<!-- Exported by Reqlore -->\n\n# SRS\n\n## A\n\n### FR-1: Log in\n\n\
+    let text = "<!-- Exported by Reqlore -->\n\nIntro.\n\n# SRS\n\n## A\n\n### FR-1: Log in\n\n\
         - **FR-2**: in its text\n";
-    let items = read(&MarkdownDocument, &[("a.md", text)]).items;
+    let ImportedItems { items, notes } = read(&MarkdownDocument, &[("a.md", text)]);
+    assert_eq!(notes, ["a.md: the text before the first heading is not imported"]);
     let found: Vec<_> = items.iter().map(|item| (&*item.title, &*item.text)).collect();
     let expected = [("SRS", ""), ("A", ""), ("FR-1: Log in", "- **FR-2**: in its text")];
     assert_eq!(found, expected);
+}
+
+#[test]
+fn exported_kinds_titles_parents_and_texts_are_read_back() {
+    let text = "Intro.\n\n# A\n\n- FR-1: x\n\nB\n---\n\n#### C\n\n```\n# code\n```";
+    let long = "long ".repeat(60) + "C#";
+    let records = [
+        ["epic", "One", "", text],
+        ["epic", "Two", "", ""],
+        ["user_story", "Story", "One", text],
+        ["user_story", &long, "Two", ""],
+        ["user_story", "Other", "Missing", "- a"],
+        ["requirement", "FR-1: Log in", "Story", text],
+        ["requirement", "Lone", "Missing", ""],
+        ["requirement", "**Log** out", &long, "1. a\n\n## B"],
+        ["acceptance_criteria", "c1", "Story", "works\n\n- twice\n# now"],
+        ["acceptance_criteria", "c2", "Story", "1.2 seconds"],
+        ["acceptance_criteria", "c3", "Missing", "lone"],
+        ["decision", "Why", "", "## Context\n\n- b"],
+    ];
+    let export = records.map(|[kind, title, parent, text]| ListedItem {
+        reference_id: title.to_owned(),
+        kind: kind.to_owned(),
+        title: title.to_owned(),
+        parent: Some(parent.to_owned()).filter(|parent| !parent.is_empty()),
+        description: Some(text.to_owned()),
+        ..ListedItem::default()
+    });
+    let file = &written(&MarkdownDocument, export.into())[0];
+    let items = read(&MarkdownDocument, &[(&file.0, &file.1)]).items;
+    let title_of = |source: &String| {
+        let parent = items.iter().find(|item| item.source == *source);
+        parent.map(|parent| parent.title.clone()).unwrap_or_default()
+    };
+    let mut found: Vec<[String; 4]> = Vec::new();
+    for item in &items {
+        let parent = item.parent.as_ref().map(title_of).unwrap_or_default();
+        found.push([item.kind.clone(), item.title.clone(), parent, item.text.clone()]);
+    }
+    let mut expected = records.map(|record| record.map(str::to_owned)).to_vec();
+    for [kind, title, parent, _] in &mut expected {
+        parent.truncate(if parent == "Missing" { 0 } else { parent.len() });
+        title.truncate(if kind == "acceptance_criteria" { 0 } else { title.len() });
+    }
+    found.sort();
+    expected.sort();
+    assert_eq!(found, expected, "{}", file.1);
 }
 
 #[test]
