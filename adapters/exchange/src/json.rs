@@ -4,7 +4,6 @@ use reqlore_domain::ports::exchange::{
     ExchangeFormat, ExportedFiles, ImportMapping, ImportedItem, ImportedItems, SourceFile,
 };
 use reqlore_domain::records::answers::lists::ListedItem;
-use reqlore_domain::records::fields::IMPORTED_FROM;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
@@ -93,7 +92,11 @@ impl ExchangeFormat for Json {
 }
 
 fn item_of(record: ListedItem) -> ImportedItem {
-    let mut item = ImportedItem {
+    let built_in = record.built_in_values().map(|(name, value)| (name.to_owned(), value));
+    // The record gets an identity of its own.
+    let others = record.other_values().map(|(name, value)| (name.clone(), value.clone()));
+    let values = built_in.chain(others).collect();
+    ImportedItem {
         source: record.reference_id.clone(),
         kind: record.kind,
         parent: record.parent,
@@ -101,25 +104,6 @@ fn item_of(record: ListedItem) -> ImportedItem {
         title: record.title,
         text: record.description.unwrap_or_default(),
         links: record.links,
-        ..ImportedItem::default()
-    };
-    for (name, value) in [
-        ("status", json!(record.status)),
-        ("priority", json!(record.priority)),
-        ("type", json!(record.type_name)),
-        ("assignee", json!(record.assignee_username)),
-        ("rank", json!(record.rank)),
-    ] {
-        if !value.is_null() {
-            item.values.insert(name.to_owned(), value);
-        }
+        values,
     }
-    if !record.tags.is_empty() {
-        item.values.insert("tags".to_owned(), json!(record.tags));
-    }
-    item.values.extend(record.fields);
-    // The record gets an identity of its own.
-    let extra = record.extra.into_iter().filter(|(key, _)| key != IMPORTED_FROM);
-    item.values.extend(extra);
-    item
 }

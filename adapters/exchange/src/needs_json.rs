@@ -8,7 +8,6 @@ use reqlore_domain::ports::exchange::{
     ExchangeFormat, ExportedFiles, ImportMapping, ImportedItems, SourceFile,
 };
 use reqlore_domain::records::answers::lists::ListedItem;
-use reqlore_domain::records::fields::IMPORTED_FROM;
 use serde_json::{Map, Value, json};
 
 use self::items::{COMPUTED, NeedsReader};
@@ -78,12 +77,16 @@ fn need_of(record: ListedItem) -> Value {
     let need_type = TYPES.iter().find(|(_, kind)| *kind == record.kind);
     let mut need = Map::new();
     need.insert("type".to_owned(), json!(need_type.map_or(&*record.kind, |(name, _)| name)));
-    let extra = record.extra.into_iter().filter(|(name, _)| name != IMPORTED_FROM);
-    for (name, value) in record.fields.into_iter().chain(extra) {
+    for (name, value) in record.other_values() {
         let is_used = name.starts_with(KEY_PREFIX)
-            || matches!(&*name, "content" | "description" | "requirement_type")
+            || matches!(&**name, "content" | "description" | "requirement_type")
             || COMPUTED.split_whitespace().any(|one| one == name);
-        need.insert(if is_used { format!("{KEY_PREFIX}{name}") } else { name }, value);
+        let name = if is_used { format!("{KEY_PREFIX}{name}") } else { name.clone() };
+        need.insert(name, value.clone());
+    }
+    for (name, value) in record.built_in_values() {
+        let name = if name == "type" { "requirement_type" } else { name };
+        need.insert(name.to_owned(), value);
     }
     for (relation, targets) in record.links {
         let name = if relation == PLAIN_LINKS { "links".to_owned() } else { relation };
@@ -94,13 +97,8 @@ fn need_of(record: ListedItem) -> Value {
         ("title", json!(record.title)),
         ("content", json!(record.description.unwrap_or_default())),
         ("doctype", json!(".md")),
-        ("status", json!(record.status)),
         ("tags", json!(record.tags)),
         ("parent_needs", record.parent.map_or(Value::Null, |parent| json!([parent]))),
-        ("requirement_type", json!(record.type_name)),
-        ("priority", json!(record.priority)),
-        ("assignee", json!(record.assignee_username)),
-        ("rank", json!(record.rank)),
     ] {
         if !value.is_null() {
             need.insert(name.to_owned(), value);

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 
 use reqlore_domain::records::answers::csv::{join_list, value_text};
 use reqlore_domain::records::answers::lists::ListedItem;
-use reqlore_domain::records::fields::IMPORTED_FROM;
 
 use crate::reqif::xhtml_render::{push_escaped, render_xhtml, shown_text};
 
@@ -121,20 +120,14 @@ impl<'r> DocumentWriter<'r> {
             ("ReqIF.Name", record.title.clone()),
             (TEXT, text),
             (EXACT_TEXT, exact),
-            ("status", record.status.clone().unwrap_or_default()),
-            ("priority", record.priority.map(|one| one.to_string()).unwrap_or_default()),
-            ("type", record.type_name.clone().unwrap_or_default().into_owned()),
-            ("assignee", record.assignee_username.clone().unwrap_or_default()),
-            ("tags", join_list(&record.tags)),
-            ("rank", record.rank.clone().unwrap_or_default()),
             (PARENT, unknown_parent.unwrap_or_default()),
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into();
-        let extra = record.extra.iter().filter(|(name, _)| *name != IMPORTED_FROM);
-        for (name, value) in record.fields.iter().chain(extra) {
-            values.push((name.clone(), value_text(value)));
-        }
+        let built_in = record.built_in_values();
+        values.extend(built_in.map(|(name, value)| (name.to_owned(), value_text(&value))));
+        let others = record.other_values();
+        values.extend(others.map(|(name, value)| (name.clone(), value_text(value))));
         for (relation, targets) in &record.links {
             let others = targets.iter().filter(|target| !self.is_object_link(record, target));
             let others: Vec<&String> = others.collect();

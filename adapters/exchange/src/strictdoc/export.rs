@@ -7,7 +7,6 @@ use reqlore_domain::backlog::RelationshipType;
 use reqlore_domain::ports::exchange::ExportedFiles;
 use reqlore_domain::records::answers::csv::{join_list, value_text};
 use reqlore_domain::records::answers::lists::ListedItem;
-use reqlore_domain::records::fields::IMPORTED_FROM;
 
 use crate::strictdoc::sdoc::write_field;
 
@@ -69,23 +68,14 @@ impl<'r> Node<'r> {
         components: &HashMap<&'r str, usize>,
     ) -> Self {
         let own = &*record.reference_id;
-        let priority = record.priority.map(|priority| priority.to_string());
-        let title = Some(record.title.clone()).filter(|_| tag != "ACCEPTANCE_CRITERIA");
-        let values = [
-            Some(own.to_owned()),
-            record.status.clone(),
-            priority,
-            record.type_name.as_ref().map(ToString::to_string),
-            record.assignee_username.clone(),
-            Some(join_list(&record.tags)),
-            record.rank.clone(),
-            title,
-            record.description.clone(),
-        ];
-        let mut fields: BTreeMap<String, String> = BTreeMap::new();
-        for (name, value) in FIRST_FIELDS.iter().zip(values) {
-            fields.insert((*name).to_owned(), value.unwrap_or_default());
-        }
+        let title = if tag == "ACCEPTANCE_CRITERIA" { "" } else { &record.title };
+        let text = record.description.as_deref().unwrap_or_default();
+        let texts = [("UID", own), ("TITLE", title), ("STATEMENT", text)];
+        let texts = texts.map(|(name, text)| (name.to_owned(), text.to_owned()));
+        let built_in = record.built_in_values();
+        let mut fields: BTreeMap<String, String> =
+            built_in.map(|(name, value)| (name.to_uppercase(), value_text(&value))).collect();
+        fields.extend(texts);
         let mut native = Vec::new();
         for (relation, targets) in &record.links {
             let mut others: Vec<&str> = targets.iter().map(String::as_str).collect();
@@ -98,8 +88,7 @@ impl<'r> Node<'r> {
             }
             fields.insert(relation.to_uppercase(), join_list(&others));
         }
-        let extra = record.extra.iter().filter(|(name, _)| *name != IMPORTED_FROM);
-        for (name, value) in record.fields.iter().chain(extra) {
+        for (name, value) in record.other_values() {
             let mut name = field_name(name);
             while fields.contains_key(&name) {
                 name.push('_');

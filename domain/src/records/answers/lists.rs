@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::claims::ClaimView;
 use crate::backlog::{Priority, Reference};
 use crate::document::DocumentMeta;
+use crate::records::fields::IMPORTED_FROM;
 use crate::records::schema::RecordSchema;
 use crate::timestamp::Timestamp;
 
@@ -153,6 +154,28 @@ impl ListedItem {
             fields: schema.answers(entity),
             ..Self::default()
         })
+    }
+}
+
+impl ListedItem {
+    /// The values of built-in fields that are not empty, without the title.
+    pub fn built_in_values(&self) -> impl Iterator<Item = (&'static str, Value)> + use<> {
+        let values = [
+            ("status", json!(self.status)),
+            ("priority", json!(self.priority)),
+            ("type", json!(self.type_name)),
+            ("assignee", json!(self.assignee_username)),
+            ("rank", json!(self.rank)),
+            ("tags", json!(self.tags)),
+        ];
+        let is_empty = |value: &Value| value.is_null() || *value == json!([]);
+        values.into_iter().filter(move |(_, value)| !is_empty(value))
+    }
+
+    /// The values of custom fields and extra keys, without the source of an import.
+    pub fn other_values(&self) -> impl Iterator<Item = (&String, &Value)> {
+        let extra = self.extra.iter().filter(|(name, _)| *name != IMPORTED_FROM);
+        self.fields.iter().chain(extra)
     }
 }
 
