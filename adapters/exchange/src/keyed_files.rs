@@ -46,7 +46,7 @@ pub(crate) fn read_fields(
         }
         (tree.root.entries().to_vec(), tree.duplicate)
     };
-    notes.extend(duplicate.map(|duplicate| problem(duplicate) + "; the first one is taken"));
+    notes.extend(duplicate.map(|duplicate| problem(duplicate) + "; using the first"));
     let named = entries.into_iter().map(|entry| (entry.key, node_value(&entry.node)));
     let mut fields: Fields = named.collect();
     if is_markdown(path) {

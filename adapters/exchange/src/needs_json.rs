@@ -45,7 +45,8 @@ impl ExchangeFormat for NeedsJson {
             }
             if !parsed.versions.is_empty() {
                 let names: Vec<&str> = parsed.versions.keys().map(String::as_str).collect();
-                imported.notes.push(problem(&format!("versions not taken: {}", names.join(", "))));
+                let names = names.join(", ");
+                imported.notes.push(problem(&format!("other versions were ignored: {names}")));
             }
             reader.read(current.needs, &mut imported)?;
         }

@@ -100,7 +100,7 @@ fn read_documents(
         read_file(&entry_path, content, mapping, imported)
     })?;
     if others > 0 {
-        imported.notes.push(format!("{path}: images and other files that are not taken: {others}"));
+        imported.notes.push(format!("{path}: ignored images and other files: {others}"));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The items that needs of sphinx-needs stand for.
+//! Converts needs of sphinx-needs to items.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 

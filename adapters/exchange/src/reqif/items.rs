@@ -1,4 +1,4 @@
-//! The items that a ReqIF document stands for.
+//! Converts the objects of a ReqIF document to items.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -62,12 +62,12 @@ pub(crate) fn add_items(
     for placement in &placements {
         let story = placement.parent.and_then(|index| stories[index]);
         let Some(index) = document.by_id.get(&placement.object).copied() else {
-            *document.skipped.entry("places of missing objects").or_default() += 1;
+            *document.skipped.entry("placements of missing objects").or_default() += 1;
             stories.push(story);
             continue;
         };
         if taken[index] {
-            *document.skipped.entry("further places of objects").or_default() += 1;
+            *document.skipped.entry("repeated placements").or_default() += 1;
             stories.push(story);
             continue;
         }
@@ -94,7 +94,7 @@ pub(crate) fn add_items(
         builder.add(&document, object, &kind, None, None)?;
     }
     for (part, count) in document.skipped {
-        imported.notes.push(format!("{path}: {part} that are not taken: {count}"));
+        imported.notes.push(format!("{path}: ignored {part}: {count}"));
     }
     Ok(())
 }

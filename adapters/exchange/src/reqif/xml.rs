@@ -13,7 +13,7 @@ use crate::names::{MAX_NAME_BYTES, check_length};
 use crate::reqif::xhtml::{MarkdownWriter, attribute, entity_text};
 
 const MAX_DEPTH: usize = 200;
-/// More values are not an object.
+/// Maximum values of one object.
 const MAX_VALUES: usize = 1_000;
 
 /// An object, specification or relation.
@@ -51,7 +51,7 @@ pub(crate) struct ReqIfDocument {
     pub(crate) placements: Vec<Placement>,
     /// The names of types, attributes and values by their identifiers.
     pub(crate) names: HashMap<Rc<str>, Rc<str>>,
-    /// The numbers of parts that are not taken.
+    /// The numbers of ignored parts.
     pub(crate) skipped: BTreeMap<&'static str, usize>,
 }
 

@@ -131,7 +131,9 @@ fn hostile_documents_are_refused_with_their_line() {
     let odd = "text: a\ntext: b\nlinks: {B1: {c: d}}\nlevel: [1]\nreferences: [{path: a.c}]\n";
     let imported = read(&Doorstop, &[config, ("A1.yml", odd), ("b/A1.yml", "text: c\n")]);
     assert_eq!(outline(&imported), ["epic ", "requirement A1", "requirement A1"]);
-    assert!(imported.notes[0].starts_with("A1.yml:2: the key \"text\" is duplicated"));
+    let note = &imported.notes[0];
+    assert!(note.starts_with("A1.yml:2: the key \"text\" is duplicated"), "{note}");
+    assert!(note.ends_with("; using the first"), "{note}");
     assert_eq!(read(&Doorstop, &[("A1.yml", "text: a")]).items, []);
     let long = "x".repeat(2_001);
     let text = format!("text: |\n  a\n\n  b\nnote: {long}\n");

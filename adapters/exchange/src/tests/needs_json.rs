@@ -69,7 +69,8 @@ fn documents_are_epics_and_needs_requirements() {
     expected[2].links.insert("depends_on".to_owned(), links(&["US_1", "X"]));
     expected[3].links.insert("checks".to_owned(), links(&["REQ_1"]));
     expected[7].parent = None;
-    let notes = ["computed and rendered fields are not imported", "versions not taken: 1.0"];
+    let notes =
+        ["computed and rendered fields are not imported", "other versions were ignored: 1.0"];
     let notes = notes.map(|note| format!("{path}: {note}")).into();
     assert_eq!(read(&NeedsJson, &[(path, &text)]), ImportedItems { items: expected, notes });
 }

@@ -120,10 +120,10 @@ fn specification_becomes_epic_with_stories_and_requirements() {
         item.values.insert("object_type".to_owned(), json!("Thing"));
     }
     let notes = [
-        "default values that are not taken: 1",
-        "further places of objects that are not taken: 1",
-        "places of missing objects that are not taken: 1",
-        "relations without a source that are not taken: 1",
+        "ignored default values: 1",
+        "ignored placements of missing objects: 1",
+        "ignored relations without a source: 1",
+        "ignored repeated placements: 1",
     ];
     let notes = notes.map(|note| format!("{path}: {note}")).into();
     let mut mapping = ImportMapping::default();
@@ -182,7 +182,7 @@ fn archive_is_read_without_its_other_files() {
     let imported = read_bytes("z.reqifz", bytes).unwrap();
     let sources: Vec<&str> = imported.items.iter().map(|item| &*item.source).collect();
     assert_eq!(sources, ["z.reqifz/../../etc/a.reqif#s", "z.reqifz/../../etc/a.reqif#a"]);
-    assert_eq!(imported.notes[1], "z.reqifz: images and other files that are not taken: 1");
+    assert_eq!(imported.notes[1], "z.reqifz: ignored images and other files: 1");
     let error = read_bytes("z.reqifz", b"x".to_vec()).unwrap_err();
     assert!(error.starts_with("z.reqifz: "), "{error}");
     let mut bomb = format!("{START}<A>").into_bytes();
@@ -350,7 +350,7 @@ fn repeated_and_undefined_values_are_named() {
     let undefined = read(&ReqIf, &[("a.reqif", &undefined)]);
     let values = json!({ "Raw Value": "x", "object_type": "Thing" });
     assert_eq!(json!(undefined.items[1].values), values);
-    let note = "a.reqif: values without a definition that are not taken: 1";
+    let note = "a.reqif: ignored values without a definition: 1";
     assert_eq!(undefined.notes[1], note);
     let values: String = (0..4).map(|number| string("raw", &number.to_string())).collect();
     let numbered = document(&object("a", &(string("raw", "") + &values)), "", "");
