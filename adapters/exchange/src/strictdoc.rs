@@ -8,8 +8,7 @@ use std::collections::HashMap;
 use reqlore_domain::backlog::RelationshipType;
 use reqlore_domain::backlog::fields::find_by_name;
 use reqlore_domain::ports::exchange::{
-    ExchangeFormat, ExportedFiles, ImportMapping, ImportedItem, ImportedItems, MAX_IMPORTED_ITEMS,
-    SourceFile,
+    ExchangeFormat, ExportedFiles, ImportMapping, ImportedItem, ImportedItems, SourceFile,
 };
 use reqlore_domain::records::answers::csv::split_list;
 use reqlore_domain::records::answers::lists::ListedItem;
@@ -44,8 +43,8 @@ impl ExchangeFormat for StrictDoc {
                 let (path, Open { line, tag, .. }) = (&file.path, open);
                 return Err(format!("{path}:{line}: [[/{tag}]] is missing; add it"));
             }
-            imported.notes.extend(reader.notes);
-            reader.items.into_iter().try_for_each(|item| imported.push(item))?;
+            imported.notes.extend(reader.found.notes);
+            reader.found.items.into_iter().try_for_each(|item| imported.push(item))?;
         }
         Ok(imported)
     }
@@ -69,21 +68,20 @@ struct SdocReader<'a> {
     path: &'a str,
     used: HashMap<String, usize>,
     /// The epic is the first one.
-    items: Vec<ImportedItem>,
+    found: ImportedItems,
     open: Vec<Open>,
     /// True for a file that an export wrote.
     is_marked: bool,
-    notes: Vec<String>,
 }
 
 impl<'a> SdocReader<'a> {
     fn new(path: &'a str) -> Self {
-        let (items, open, notes) = (Vec::new(), Vec::new(), Vec::new());
-        Self { path, used: HashMap::new(), items, open, is_marked: false, notes }
+        let (used, found) = (HashMap::new(), ImportedItems::default());
+        Self { path, used, found, open: Vec::new(), is_marked: false }
     }
 
     fn add(&mut self, block: Block) -> Result<(), String> {
-        if self.items.is_empty() != (block.tag == "DOCUMENT") {
+        if self.found.items.is_empty() != (block.tag == "DOCUMENT") {
             return Err("[DOCUMENT] must be the first block, once".to_owned());
         }
         let story = self.open.last().map_or(0, |open| open.story);
@@ -91,7 +89,7 @@ impl<'a> SdocReader<'a> {
             ("GRAMMAR", _) => {}
             ("DOCUMENT_FROM_FILE", _) => {
                 let file = block.fields.first().map_or("", |(_, file)| file);
-                self.notes.push(format!("{}: {file} is a document of its own", self.path));
+                self.found.notes.push(format!("{}: {file} is a document of its own", self.path));
             }
             (tag, BlockForm::Close) => {
                 if self.open.pop().is_none_or(|open| open.tag != tag) {
@@ -116,10 +114,10 @@ impl<'a> SdocReader<'a> {
         item.values.extend(composite.map(|name| ("composite".to_owned(), json!(name))));
         if kind != "epic" {
             let parent = if kind == "user_story" { 0 } else { story };
-            item.parent = Some(self.items[parent].source.clone());
+            item.parent = Some(self.found.items[parent].source.clone());
         }
         if kind == "user_story" && story > 0 {
-            item.values.insert("section".to_owned(), json!(self.items[story].title));
+            item.values.insert("section".to_owned(), json!(self.found.items[story].title));
         }
         if kind == "requirement" && block.tag != "REQUIREMENT" {
             item.values.insert("node_type".to_owned(), json!(block.tag));
@@ -143,7 +141,7 @@ impl<'a> SdocReader<'a> {
                 "RELATIONS" | "REFS" => add_relation(&mut item, entries),
                 "OPTIONS" | "VIEWS" => {}
                 _ if entries.is_empty() => {}
-                name => self.notes.push(format!("{}: {name} is not imported", self.path)),
+                name => self.found.notes.push(format!("{}: {name} is not imported", self.path)),
             }
         }
         let (title, text) = split_paragraph(&item.text);
@@ -152,11 +150,12 @@ impl<'a> SdocReader<'a> {
             (item.title, item.text) = (found.clone(), text.to_owned());
         }
         move_long_values(&mut item);
-        self.check_bounds(&item)?;
+        // Other items copy them.
+        check_length("the title", &item.title)?;
+        check_length("the UID", item.id.as_deref().unwrap_or_default())?;
         let name = match &item.id {
             _ if kind == "epic" => String::new(),
-            Some(uid) if unique_id(&mut self.used, uid) == *uid => uid.clone(),
-            Some(uid) => return Err(format!("the UID {uid} is duplicated; change one")),
+            Some(uid) => uid.clone(),
             None => {
                 let title = if item.title.is_empty() { &title } else { &item.title };
                 let tag = block.tag.to_lowercase();
@@ -166,23 +165,13 @@ impl<'a> SdocReader<'a> {
         item.source = format!("{}#{name}", self.path);
         if block.form == BlockForm::Open {
             let is_section = kind == "user_story";
-            let story = if is_section { self.items.len() } else { story };
+            let story = if is_section { self.found.items.len() } else { story };
             let outer = self.open.last().and_then(|open| open.composite.clone());
             let own = || Some(item.id.clone().unwrap_or_else(|| item.title.clone()));
             let composite = if is_section { outer } else { own() };
             self.open.push(Open { tag: block.tag, line: block.line, story, composite });
         }
-        self.items.push(item);
-        Ok(())
-    }
-
-    /// Bounds the memory of the items, which copy titles and UIDs of others.
-    fn check_bounds(&self, item: &ImportedItem) -> Result<(), String> {
-        if self.items.len() == MAX_IMPORTED_ITEMS {
-            return Err(format!("it has more than {MAX_IMPORTED_ITEMS} items; split it"));
-        }
-        check_length("the title", &item.title)?;
-        check_length("the UID", item.id.as_deref().unwrap_or_default())
+        self.found.push(item)
     }
 
     fn unmarked(&self, value: &str) -> String {
@@ -220,7 +209,7 @@ impl<'a> SdocReader<'a> {
         let mut lost: Vec<String> = block.groups.into_iter().map(|(name, _)| name).collect();
         for (name, value) in block.fields {
             let value = self.unmarked(&value);
-            let text = &mut self.items[story].text;
+            let text = &mut self.found.items[story].text;
             match &*name {
                 "TITLE" => add_paragraph(text, &format!("## {value}")),
                 "STATEMENT" => add_paragraph(text, &value),
@@ -230,7 +219,7 @@ impl<'a> SdocReader<'a> {
         }
         if !lost.is_empty() {
             let (path, line, names) = (self.path, block.line, lost.join(", "));
-            self.notes.push(format!("{path}:{line}: the text is imported without {names}"));
+            self.found.notes.push(format!("{path}:{line}: the text is imported without {names}"));
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The content of a `needs.json`.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::de::{Error, MapAccess, Visitor};
+use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
@@ -54,12 +54,9 @@ impl<'de> Deserialize<'de> for NeedList {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<NeedList, A::Error> {
-                let (mut needs, mut ids) = (Vec::new(), HashSet::new());
-                while let Some((id, need)) = map.next_entry::<String, Need>()? {
-                    if !ids.insert(id.clone()) {
-                        return Err(A::Error::custom(format!("the ID {id:?} is used twice")));
-                    }
-                    needs.push((id, need));
+                let mut needs = Vec::new();
+                while let Some(need) = map.next_entry()? {
+                    needs.push(need);
                 }
                 Ok(NeedList(needs))
             }

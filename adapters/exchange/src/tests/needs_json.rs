@@ -4,7 +4,7 @@ use reqlore_domain::ports::exchange::{ImportedItem, ImportedItems};
 use reqlore_domain::records::answers::lists::ListedItem;
 use serde_json::{Value, json};
 
-use super::{item, read, recognized, try_read, written};
+use super::{item, outline, read, recognized, try_read, written};
 use crate::needs_json::NeedsJson;
 
 fn file(needs: &Value) -> String {
@@ -147,7 +147,6 @@ fn values_without_a_field_are_kept() {
 
 #[test]
 fn hostile_needs_are_refused() {
-    let twice = r#"{"versions": {"1": {"needs": {"A": {}, "A": {}}}}}"#;
     let deep = format!(r#"{{"versions": {{"1": {{"needs": {{"A": {}"#, r#"{"x":"#.repeat(10_000));
     for (text, problem) in [
         ("", "EOF"),
@@ -159,12 +158,15 @@ fn hostile_needs_are_refused() {
         ),
         (r#"{"versions": {"1": {"needs": []}}}"#, "expected needs by ID"),
         (r#"{"versions": {"1": {"needs": {"A": 1}}}}"#, "invalid type: integer"),
-        (twice, "the ID \"A\" is used twice"),
         (&deep, "recursion limit exceeded"),
     ] {
         let error = try_read(&NeedsJson, &[("a.json", text)]).unwrap_err();
         assert!(error.starts_with("a.json: ") && error.contains(problem), "{text}: {error}");
     }
+    // The plan of an import refuses items with the same source.
+    let twice = r#"{"versions": {"1": {"needs": {"A": {}, "A": {}}}}}"#;
+    let twice = read(&NeedsJson, &[("a.json", twice)]);
+    assert_eq!(outline(&twice), ["requirement A", "requirement A"]);
     let odd = json!({ "A": { "title": 1, "tags": "x", "links": "B", "sections": {}, "type": [] } });
     let odd = read(&NeedsJson, &[("a.json", &file(&odd))]).items;
     assert_eq!((&*odd[0].title, &odd[0].values["links"]), ("A", &json!("B")));

@@ -171,7 +171,6 @@ fn hostile_documents_are_refused_with_their_line() {
         (&format!("{head}[FREETEXT]\nx\n"), "a.sdoc:4: unterminated value"),
         (&format!("{head}[TEXT]\nfree text\n"), "a.sdoc:5: it is not a field"),
         (&format!("{head}[TEXT]\n  VALUE: x\n"), "a.sdoc:5: it is not a field"),
-        (&format!("{head}[TEST]\nUID: A\n\n[TEST]\nUID: A\n"), "a.sdoc:7: the UID A is duplicated"),
         (&format!("{head}[[SECTION]]\nTITLE: {name}\n"), "a.sdoc:4: the title has more than 4000"),
         (&format!("{head}[TEST]\nUID: {name}\n"), "a.sdoc:4: the UID has more than 4000 bytes"),
         (&format!("{head}{}", "[A]\n".repeat(100_000)), "a.sdoc:100003: it has more than 100000"),
@@ -179,6 +178,10 @@ fn hostile_documents_are_refused_with_their_line() {
         let error = try_read(&StrictDoc, &[("a.sdoc", text)]).unwrap_err();
         assert!(error.starts_with(problem), "{error}");
     }
+    // The plan of an import refuses items with the same source.
+    let twice = format!("{head}[TEST]\nUID: A\n\n[TEST]\nUID: A\n");
+    let twice = read(&StrictDoc, &[("a.sdoc", &twice)]);
+    assert_eq!(outline(&twice), ["epic ", "requirement A", "requirement A"]);
     let long = "x".repeat(2_001);
     let text = format!("{head}[TEST]\nRATIONALE: {long}\nSTATEMENT: B\n");
     let item = &read(&StrictDoc, &[("a.sdoc", &text)]).items[1];
