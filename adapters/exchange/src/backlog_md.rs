@@ -10,7 +10,7 @@ use reqlore_domain::records::answers::csv::split_list;
 use reqlore_domain::records::extra::node_value;
 use serde_json::{Value, json};
 
-use crate::issue_fields::item_of;
+use crate::issue_fields::issue_item;
 use crate::keyed_files::text_of;
 use crate::markdown::{is_markdown, other_files_note};
 use crate::names::unique_id;
@@ -25,7 +25,7 @@ impl ExchangeFormat for BacklogMd {
     }
 
     fn recognizes(&self, path: &str, beginning: &str) -> bool {
-        let is_task = matches!(folder_of(path), Some((_, "tasks" | "completed")));
+        let is_task = matches!(task_folder(path), Some((_, "tasks" | "completed")));
         let keys = ["\nid:", "\ntitle:", "\nstatus:"];
         let is_task = is_task && beginning.trim_start_matches('\u{feff}').starts_with("---");
         is_task && keys.iter().all(|key| beginning.contains(key))
@@ -37,11 +37,11 @@ impl ExchangeFormat for BacklogMd {
         let (mut tasks, mut without_id) = (HashMap::new(), Vec::new());
         for mut file in files.into_iter().filter(|file| is_markdown(&file.path)) {
             let (text, path) = (file.read_text()?, &file.path);
-            let Some((root, folder)) = folder_of(path) else {
+            let Some((root, folder)) = task_folder(path) else {
                 others += 1;
                 continue;
             };
-            let mut fields = read_fields(&text, path, &mut imported.notes);
+            let mut fields = read_task(&text, path, &mut imported.notes);
             let Some(id) = fields.get("id") else {
                 without_id.push(path.clone());
                 continue;
@@ -50,7 +50,7 @@ impl ExchangeFormat for BacklogMd {
             let title = text_of(&fields.remove("title").unwrap_or_default());
             if folder == "milestones" {
                 let source = format!("{root}#milestone {id}");
-                let mut epic = item_of("epic", source.clone(), title, fields);
+                let mut epic = issue_item("epic", source.clone(), title, fields);
                 format!("{}\n\n{body}", epic.text).trim().clone_into(&mut epic.text);
                 imported.push(epic)?;
                 made.insert(source);
@@ -60,7 +60,7 @@ impl ExchangeFormat for BacklogMd {
             if let Some(other) = tasks.insert(source.clone(), path.clone()) {
                 return Err(format!("{path}: {other} has the ID {id} too; change one of them"));
             }
-            let mut story = item_of("user_story", source, title, fields);
+            let mut story = issue_item("user_story", source, title, fields);
             let milestone = story.values.remove("milestone").map(|name| text_of(&name));
             if let Some(name) = milestone.filter(|name| !name.is_empty()) {
                 let source = format!("{root}#milestone {}", name.to_lowercase());
@@ -77,7 +77,7 @@ impl ExchangeFormat for BacklogMd {
         }
         milestones.retain(|source, _| !made.contains(source));
         for (source, title) in milestones {
-            imported.push(item_of("epic", source, title, BTreeMap::new()))?;
+            imported.push(issue_item("epic", source, title, BTreeMap::new()))?;
         }
         imported.notes.extend(other_files_note(others, "drafts, archives and documents"));
         if !without_id.is_empty() {
@@ -92,7 +92,7 @@ impl ExchangeFormat for BacklogMd {
 }
 
 /// The root and folder of a task or milestone. A task keeps its identity in another folder.
-fn folder_of(path: &str) -> Option<(&str, &str)> {
+fn task_folder(path: &str) -> Option<(&str, &str)> {
     let mut parts = path.rsplitn(3, '/');
     let folder = parts.nth(1)?;
     let root = parts.next().unwrap_or("backlog");
@@ -103,7 +103,7 @@ fn folder_of(path: &str) -> Option<(&str, &str)> {
 
 /// The front matter of a file, and of an invalid one the valid lines. Backlog.md accepts names that
 /// begin with `@` without quotes, which YAML does not.
-fn read_fields(text: &str, path: &str, notes: &mut Vec<String>) -> BTreeMap<String, Value> {
+fn read_task(text: &str, path: &str, notes: &mut Vec<String>) -> BTreeMap<String, Value> {
     let parts = front_matter::split(text);
     let quoted;
     let mut parsed = front_matter::parse(parts);

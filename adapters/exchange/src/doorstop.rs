@@ -8,7 +8,7 @@ use reqlore_domain::ports::exchange::{
 use serde_json::{Value, json};
 
 use crate::keyed_files::{Fields, move_long_values, read_fields, text_of};
-use crate::names::{add_paragraph, split_paragraph};
+use crate::names::{add_paragraph, has_extension, split_paragraph};
 
 pub(crate) struct Doorstop;
 
@@ -83,7 +83,7 @@ fn is_item(prefix: &str, path: &str) -> bool {
     let is_word = number.chars().all(|c| c.is_alphanumeric() || c == '_');
     let is_named = is_word && !number.is_empty() && number.len() < rest.len();
     let is_numbered = number.starts_with(|c: char| c.is_ascii_digit());
-    let is_read = [".yml", ".yaml", ".md"].iter().any(|end| path.ends_with(end));
+    let is_read = has_extension(path, &["yml", "yaml", "md"]);
     start.eq_ignore_ascii_case(prefix) && (is_named || is_numbered) && is_read
 }
 

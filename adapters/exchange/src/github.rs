@@ -6,7 +6,7 @@ use reqlore_domain::ports::exchange::{ExchangeFormat, ImportMapping, ImportedIte
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::issue_fields::item_of;
+use crate::issue_fields::issue_item;
 use crate::json::{is_json, json_start, read_json};
 
 pub(crate) struct GitHub;
@@ -43,13 +43,13 @@ impl ExchangeFormat for GitHub {
             for mut issue in issues {
                 let milestone = issue.milestone.take();
                 let source = format!("{path}#{}", issue.number);
-                let mut story = item_of("user_story", source, issue.title, issue.fields);
+                let mut story = issue_item("user_story", source, issue.title, issue.fields);
                 if let Some(milestone) = milestone {
                     let source = format!("{path}#milestone {}", milestone.number);
                     story.parent = Some(source.clone());
                     if made.insert(source.clone()) {
                         let Entry { title, fields, .. } = *milestone;
-                        imported.push(item_of("epic", source, title, fields))?;
+                        imported.push(issue_item("epic", source, title, fields))?;
                     }
                 }
                 imported.push(story)?;

@@ -6,7 +6,7 @@ use reqlore_domain::ports::exchange::ImportedItem;
 use serde_json::{Value, json};
 
 /// An item with the fields of an issue or task.
-pub(crate) fn item_of(
+pub(crate) fn issue_item(
     kind: &str,
     source: String,
     title: String,

@@ -8,6 +8,8 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::names::has_extension;
+
 pub(crate) struct Json;
 
 const FORMAT: &str = "reqlore-items";
@@ -30,11 +32,11 @@ fn read_item<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ImportedItem,
     for (key, default) in [("tags", json!([])), ("version", json!(""))] {
         record.entry(key).or_insert(default);
     }
-    serde_json::from_value(record.into()).map(item_of).map_err(D::Error::custom)
+    serde_json::from_value(record.into()).map(record_item).map_err(D::Error::custom)
 }
 
 pub(crate) fn is_json(path: &str) -> bool {
-    path.to_ascii_lowercase().ends_with(".json")
+    has_extension(path, &["json"])
 }
 
 /// The text after the byte order mark and spaces.
@@ -91,7 +93,7 @@ impl ExchangeFormat for Json {
     }
 }
 
-fn item_of(record: ListedItem) -> ImportedItem {
+fn record_item(record: ListedItem) -> ImportedItem {
     let built_in = record.built_in_values().map(|(name, value)| (name.to_owned(), value));
     // The record gets an identity of its own.
     let others = record.other_values().map(|(name, value)| (name.clone(), value.clone()));

@@ -11,16 +11,15 @@ use reqlore_domain::ports::exchange::{
 };
 use reqlore_domain::records::answers::lists::ListedItem;
 
-use self::export::{EXPORT_MARK, read_document, write_document};
-use crate::names::{check_length, plain_title, unique_id};
+use self::export::{EXPORT_MARK, read_export, write_export};
+use crate::names::{check_length, has_extension, plain_title, unique_id};
 use crate::outline::{Heading, Section, sections, whole_text};
 use crate::statements::{Statement, StatementForm, split_id, split_number, take_statements};
 
 pub(crate) struct MarkdownDocument;
 
 pub(crate) fn is_markdown(path: &str) -> bool {
-    let path = path.to_ascii_lowercase();
-    [".md", ".markdown"].iter().any(|end| path.ends_with(end))
+    has_extension(path, &["md", "markdown"])
 }
 
 /// The note on Markdown files of a source that no item contains; `None` if there are none.
@@ -43,7 +42,7 @@ impl ExchangeFormat for MarkdownDocument {
         for mut file in files.into_iter().filter(|file| self.recognizes(&file.path, "")) {
             let text = file.read_text()?;
             let read = if text.starts_with(EXPORT_MARK) {
-                read_document(&file.path, &text, &mut imported)
+                read_export(&file.path, &text, &mut imported)
             } else {
                 let mut document = DocumentReader {
                     path: &file.path,
@@ -61,7 +60,7 @@ impl ExchangeFormat for MarkdownDocument {
     }
 
     fn write(&self, records: Vec<ListedItem>) -> Result<ExportedFiles, String> {
-        Ok(vec![("requirements.md".to_owned(), write_document(&records).into_bytes())])
+        Ok(vec![("requirements.md".to_owned(), write_export(&records).into_bytes())])
     }
 }
 

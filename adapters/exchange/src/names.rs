@@ -17,6 +17,12 @@ pub(crate) fn check_length(object: &str, text: &str) -> Result<(), String> {
     Err(format!("{object} has more than {MAX_NAME_BYTES} bytes; shorten it"))
 }
 
+/// True for a file with one of the extensions, which are lower-case.
+pub(crate) fn has_extension(path: &str, extensions: &[&str]) -> bool {
+    let end = path.rsplit_once('.').map(|(_, end)| end.to_ascii_lowercase());
+    end.is_some_and(|end| extensions.contains(&&*end))
+}
+
 /// Makes an ID unique in its file: the second `login` is `login~2`.
 pub(crate) fn unique_id(used: &mut HashMap<String, usize>, id: &str) -> String {
     loop {

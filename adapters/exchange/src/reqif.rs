@@ -18,7 +18,7 @@ use self::items::add_items;
 use self::write::write_document;
 use self::xml::read_document;
 use crate::archive::read_archive;
-use crate::names::check_length;
+use crate::names::{check_length, has_extension};
 
 pub(crate) struct ReqIf;
 
@@ -45,11 +45,11 @@ impl ExchangeFormat for ReqIf {
 }
 
 fn is_document(path: &str) -> bool {
-    path.to_ascii_lowercase().ends_with(".reqif")
+    has_extension(path, &["reqif"])
 }
 
 fn is_archive(path: &str) -> bool {
-    path.to_ascii_lowercase().ends_with(".reqifz")
+    has_extension(path, &["reqifz"])
 }
 
 /// Reads the files of a source, whose archives may unpack to at most `max_bytes` together.

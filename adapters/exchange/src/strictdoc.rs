@@ -17,7 +17,7 @@ use serde_json::json;
 use self::export::{EXTRA, MARK, write_documents};
 use self::sdoc::{Block, BlockForm, read_blocks, without_marks};
 use crate::keyed_files::move_long_values;
-use crate::names::{add_paragraph, check_length, split_paragraph, unique_id};
+use crate::names::{add_paragraph, check_length, has_extension, split_paragraph, unique_id};
 
 pub(crate) struct StrictDoc;
 
@@ -27,7 +27,7 @@ impl ExchangeFormat for StrictDoc {
     }
 
     fn recognizes(&self, path: &str, _: &str) -> bool {
-        path.to_ascii_lowercase().ends_with(".sdoc")
+        has_extension(path, &["sdoc"])
     }
 
     fn read(&self, files: Vec<SourceFile>, _: &mut ImportMapping) -> Result<ImportedItems, String> {

@@ -72,6 +72,13 @@ fn outline(imported: &ImportedItems) -> Vec<String> {
     imported.items.iter().map(line).collect()
 }
 
+#[test]
+fn extensions_have_any_case() {
+    let is_markdown = |path| crate::names::has_extension(path, &["md", "markdown"]);
+    assert!(["a.MD", "x.y/a.b.Markdown", ".md"].into_iter().all(is_markdown));
+    assert!(!["md", "a.md.txt", "a.mdx", "a.md/b", ""].into_iter().any(is_markdown));
+}
+
 /// The format that recognizes a file first.
 fn recognized(path: &str, text: &str) -> &'static str {
     FORMATS.iter().find(|format| format.recognizes(path, text)).map_or("", |one| one.name())

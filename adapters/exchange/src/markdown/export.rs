@@ -23,7 +23,7 @@ const CRITERIA_MARK: &str = "\n<!-- acceptance_criteria -->\n";
 const TEXT_MARK: &str = " <!-- text -->";
 
 /// Writes all records as one document.
-pub(crate) fn write_document(records: &[ListedItem]) -> String {
+pub(crate) fn write_export(records: &[ListedItem]) -> String {
     let mut children: HashMap<&str, Vec<&ListedItem>> = HashMap::new();
     let known: HashSet<&str> = records.iter().map(|one| &*one.reference_id).collect();
     for record in records {
@@ -82,7 +82,7 @@ fn mark_headings(body: &str) -> String {
 }
 
 /// Reads an export, to which a user may have added items.
-pub(crate) fn read_document(
+pub(crate) fn read_export(
     path: &str,
     text: &str,
     imported: &mut ImportedItems,

@@ -7,7 +7,7 @@ use reqlore_domain::ports::exchange::{ImportedItem, ImportedItems};
 use reqlore_domain::records::answers::csv::join_list;
 use serde_json::{Map, Value, json};
 
-use crate::keyed_files::{move_long_values, text_of as value_text};
+use crate::keyed_files::{move_long_values, text_of};
 use crate::names::known_relation;
 use crate::needs_json::file::{
     CREATOR, KEY_PREFIX, Need, NeedList, NeedsVersion, PLAIN_LINKS, TYPES,
@@ -70,7 +70,7 @@ impl<'a> NeedsReader<'a> {
     }
 
     fn kind_of(&self, need: &Need) -> String {
-        let name = text_of(need, "type");
+        let name = need_text(need, "type");
         let known = TYPES.iter().find(|(one, _)| *one == name).map(|(_, kind)| *kind);
         match known {
             Some(kind) => kind.to_owned(),
@@ -86,13 +86,13 @@ impl<'a> NeedsReader<'a> {
     ) -> Result<(), String> {
         let path = self.path;
         for (id, need) in needs.0 {
-            let item = self.item_of(id, need, imported).and_then(|item| imported.push(item));
+            let item = self.need_item(id, need, imported).and_then(|item| imported.push(item));
             item.map_err(|problem| format!("{path}: {problem}"))?;
         }
         Ok(())
     }
 
-    fn item_of(
+    fn need_item(
         &mut self,
         id: String,
         mut need: Need,
@@ -102,7 +102,7 @@ impl<'a> NeedsReader<'a> {
         let mut item = ImportedItem {
             source: format!("{}#{id}", self.path),
             kind,
-            title: text_of(&need, "title").to_owned(),
+            title: need_text(&need, "title").to_owned(),
             ..ImportedItem::default()
         };
         self.set_parent(&mut item, &need, imported)?;
@@ -117,7 +117,7 @@ impl<'a> NeedsReader<'a> {
         if item.title.is_empty() {
             item.title.clone_from(&id);
         }
-        let need_type = text_of(&need, "type").to_owned();
+        let need_type = need_text(&need, "type").to_owned();
         if !self.is_own && need_type != "req" && !need_type.is_empty() {
             item.values.insert("need_type".to_owned(), json!(need_type));
         }
@@ -128,7 +128,7 @@ impl<'a> NeedsReader<'a> {
                     item.values.insert("type".to_owned(), value);
                 }
                 (name, Value::Array(targets)) if self.links.contains(name) => {
-                    let targets = targets.iter().map(value_text).filter(|it| !it.is_empty());
+                    let targets = targets.iter().map(text_of).filter(|it| !it.is_empty());
                     item.links.entry(relation_of(name)).or_default().extend(targets);
                 }
                 (name, value) => {
@@ -156,14 +156,14 @@ impl<'a> NeedsReader<'a> {
         need: &Need,
         imported: &mut ImportedItems,
     ) -> Result<(), String> {
-        let mut needs = texts_of(need, "parent_needs");
+        let mut needs = need_texts(need, "parent_needs");
         let parent_kind = ItemKind::from_name(&item.kind).and_then(ItemKind::parent);
         if self.is_own {
             item.parent =
                 needs.first().filter(|_| parent_kind.is_some()).map(|id| (*id).to_owned());
             return Ok(());
         }
-        let one = text_of(need, "parent_need");
+        let one = need_text(need, "parent_need");
         needs.extend(Some(one).filter(|one| !one.is_empty() && !needs.contains(one)));
         let is_parent = |id: &&str| {
             parent_kind.is_some_and(|kind| self.kinds.get(*id).is_some_and(|it| it == kind.name()))
@@ -174,8 +174,8 @@ impl<'a> NeedsReader<'a> {
         if need.contains_key("parent_need") || need.contains_key("parent_needs") {
             item.values.insert("parent_need".to_owned(), json!(join_list(&needs)));
         }
-        let document = text_of(need, "docname");
-        let mut sections = texts_of(need, "sections");
+        let document = need_text(need, "docname");
+        let mut sections = need_texts(need, "sections");
         if let (None, Some(parent_kind), false) = (&item.parent, parent_kind, document.is_empty()) {
             let epic = format!("{}#document {document}", self.path);
             self.make("epic", &epic, None, sections.pop().unwrap_or(document), imported)?;
@@ -218,11 +218,11 @@ impl<'a> NeedsReader<'a> {
     }
 }
 
-fn text_of<'n>(need: &'n Need, name: &str) -> &'n str {
+fn need_text<'n>(need: &'n Need, name: &str) -> &'n str {
     need.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn texts_of<'n>(need: &'n Need, name: &str) -> Vec<&'n str> {
+fn need_texts<'n>(need: &'n Need, name: &str) -> Vec<&'n str> {
     let texts = need.get(name).and_then(Value::as_array).into_iter().flatten();
     texts.filter_map(Value::as_str).collect()
 }
