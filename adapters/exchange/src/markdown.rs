@@ -12,8 +12,8 @@ use reqlore_domain::ports::exchange::{
 use reqlore_domain::records::answers::lists::ListedItem;
 
 use self::export::{EXPORT_MARK, read_export, write_export};
-use crate::names::{check_length, has_extension, plain_title, unique_id};
-use crate::outline::{Heading, Section, sections, whole_text};
+use crate::names::{has_extension, plain_title, unique_id};
+use crate::outline::{Section, check_heading, sections, whole_text};
 use crate::statements::{Statement, StatementForm, split_id, split_number, take_statements};
 
 pub(crate) struct MarkdownDocument;
@@ -213,14 +213,6 @@ impl DocumentReader<'_> {
         }
         Ok(())
     }
-}
-
-/// Refuses a heading of a text that is too long to be copied.
-fn check_heading(text: &str, heading: &Heading) -> Result<(), String> {
-    check_length("the heading", &heading.title).map_err(|problem| {
-        let line = text[..heading.start].matches('\n').count() + 1;
-        format!("line {line}: {problem}")
-    })
 }
 
 /// True for lines that only link to headings of the document.

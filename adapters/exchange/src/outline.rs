@@ -2,6 +2,8 @@
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
+use crate::names::check_length;
+
 /// A heading outside of lists and quotes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Heading {
@@ -60,6 +62,14 @@ fn heading_title(source: &str) -> String {
         }
         None => source.lines().next().unwrap_or_default().trim().to_owned(),
     }
+}
+
+/// Refuses a heading of a text that is too long to be copied.
+pub(crate) fn check_heading(text: &str, heading: &Heading) -> Result<(), String> {
+    check_length("the heading", &heading.title).map_err(|problem| {
+        let line = text[..heading.start].matches('\n').count() + 1;
+        format!("line {line}: {problem}")
+    })
 }
 
 /// The text before the first heading, and all sections.

@@ -7,9 +7,8 @@ use std::fmt::Write as _;
 use reqlore_domain::ports::exchange::{ImportedItem, ImportedItems};
 use reqlore_domain::records::answers::lists::ListedItem;
 
-use super::check_heading;
 use crate::names::unique_id;
-use crate::outline::{Section, sections};
+use crate::outline::{Section, check_heading, sections};
 
 /// The first line of an export.
 pub(crate) const EXPORT_MARK: &str = "<!-- Exported by Reqlore -->\n";
