@@ -13,7 +13,7 @@ use reqlore_domain::ports::exchange::{
     ARCHIVE_MARK, ExchangeFormat, ExportedFiles, ImportMapping, ImportedItems, MAX_SOURCE_BYTES,
     SourceFile,
 };
-use reqlore_domain::records::answers::csv::whole_items_csv;
+use reqlore_domain::records::answers::csv::whole_item_rows;
 use reqlore_domain::records::answers::lists::ListedItem;
 
 use self::cells::{SheetRows, error_text};
@@ -53,8 +53,8 @@ impl ExchangeFormat for Xlsx {
     }
 
     fn write(&self, records: Vec<ListedItem>) -> Result<ExportedFiles, String> {
-        let csv = whole_items_csv(&records);
-        Ok(vec![("items.xlsx".to_owned(), write::write_workbook(&csv)?)])
+        let workbook = write::write_workbook(whole_item_rows(&records))?;
+        Ok(vec![("items.xlsx".to_owned(), workbook)])
     }
 }
 

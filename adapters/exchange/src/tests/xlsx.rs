@@ -269,11 +269,25 @@ fn exported_workbook_has_the_items_of_the_csv() {
         ("formula", "=1+1"),
         ("mark", "'=1+1"),
         ("marks", "''=1+1"),
+        ("digits", "1234567890123456"),
+        ("minus", "-0"),
+        ("due, date", "x"),
+        ("=head", "y"),
     ] {
         records[3].extra.insert(name.to_owned(), json!(text));
     }
+    for (name, number) in
+        [("large", json!(1_234_567_890_123_456_u64)), ("zero", json!(-0.0)), ("half", json!(-0.5))]
+    {
+        records[3].fields.insert(name.to_owned(), number);
+    }
     let (path, bytes) = Xlsx.write(records.clone()).unwrap().swap_remove(0);
     assert_eq!(path, "items.xlsx");
+    let mut archive = zip::ZipArchive::new(Cursor::new(&*bytes)).unwrap();
+    let sheet = archive.by_name("xl/worksheets/sheet1.xml").unwrap();
+    let sheet = std::io::read_to_string(sheet).unwrap();
+    let numbers: Vec<&str> = sheet.split("<v>").skip(1).map(|v| &v[..4]).collect();
+    assert_eq!(numbers, ["-0.5", "2.5<"]);
     let mut items = read_bytes(bytes).items;
     let csv = written(&Csv, records.clone()).swap_remove(0).1;
     let expected = try_read(&Csv, &[("a.xlsx.csv", &csv)]).unwrap().items;
@@ -283,7 +297,6 @@ fn exported_workbook_has_the_items_of_the_csv() {
     assert_eq!(items, expected);
     records[0].description = Some("x".repeat(40_000));
     let error = Xlsx.write(records).unwrap_err();
-    let expected = "EP-001: text: a cell of Excel holds at most 32767 characters; export csv \
-                    instead";
+    let expected = "EP-001: text: an Excel cell holds at most 32767 characters; export csv instead";
     assert_eq!(error, expected);
 }

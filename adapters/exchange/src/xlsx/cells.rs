@@ -118,7 +118,7 @@ fn cell_text(value: &DataRef<'_>) -> String {
 }
 
 /// A number with the 15 digits that Excel shows.
-fn number_text(number: f64) -> String {
+pub(super) fn number_text(number: f64) -> String {
     let shown = format!("{number:.14e}").parse().unwrap_or(number);
     // Without the sign of zero.
     (shown + 0.0).to_string()

@@ -5,117 +5,93 @@
 use std::fmt::Write as _;
 use std::io::{Cursor, Write as _};
 
-use csv::ReaderBuilder;
-use reqlore_domain::records::answers::csv::unmark;
+use reqlore_domain::records::answers::csv::{CsvCell, unmark};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
+use super::cells::number_text;
+
 /// Maximum length of a cell in Excel, in UTF-16 units.
 const MAX_CELL_UNITS: usize = 32_767;
-/// Columns whose texts are never numbers.
-const TEXT_COLUMNS: [&str; 3] = ["id", "title", "text"];
 
 const DECLARATION: &str = r#"<?xml version="1.0" encoding="UTF-8" standalone="yes"?>"#;
-const SHEET_SCHEMA: &str = "http://schemas.openxmlformats.org/spreadsheetml/2006/main";
-const RELATIONS: &str = "http://schemas.openxmlformats.org/package/2006/relationships";
-const TYPES: &str = "http://schemas.openxmlformats.org/package/2006/content-types";
-const DOCUMENT: &str = "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
-const SHEET_TYPE: &str = "application/vnd.openxmlformats-officedocument.spreadsheetml";
+/// The parts around the sheet. The headings stay in view while the rows are scrolled.
+const CONTENT_TYPES: &str = "<Types xmlns=\"http://schemas.openxmlformats.org/package/2006/\
+    content-types\"><Default Extension=\"rels\" ContentType=\"application/vnd.openxmlformats-\
+    package.relationships+xml\"/><Default Extension=\"xml\" ContentType=\"application/xml\"/>\
+    <Override PartName=\"/xl/workbook.xml\" ContentType=\"application/vnd.openxmlformats-\
+    officedocument.spreadsheetml.sheet.main+xml\"/><Override PartName=\
+    \"/xl/worksheets/sheet1.xml\" ContentType=\"application/vnd.openxmlformats-officedocument.\
+    spreadsheetml.worksheet+xml\"/></Types>";
+const PACKAGE_RELATIONS: &str = "<Relationships xmlns=\"http://schemas.openxmlformats.org/package/\
+    2006/relationships\"><Relationship Id=\"rId1\" Type=\"http://schemas.openxmlformats.org/\
+    officeDocument/2006/relationships/officeDocument\" Target=\"xl/workbook.xml\"/>\
+    </Relationships>";
+const WORKBOOK: &str = "<workbook xmlns=\"http://schemas.openxmlformats.org/spreadsheetml/2006/\
+    main\" xmlns:r=\"http://schemas.openxmlformats.org/officeDocument/2006/relationships\">\
+    <bookViews><workbookView/></bookViews><sheets><sheet name=\"Items\" sheetId=\"1\" \
+    r:id=\"rId1\"/></sheets></workbook>";
+const WORKBOOK_RELATIONS: &str = "<Relationships xmlns=\"http://schemas.openxmlformats.org/package/\
+    2006/relationships\"><Relationship Id=\"rId1\" Type=\"http://schemas.openxmlformats.org/\
+    officeDocument/2006/relationships/worksheet\" Target=\"worksheets/sheet1.xml\"/>\
+    </Relationships>";
+const SHEET_START: &str = "<worksheet xmlns=\"http://schemas.openxmlformats.org/spreadsheetml/\
+    2006/main\"><sheetViews><sheetView workbookViewId=\"0\"><pane ySplit=\"1\" \
+    topLeftCell=\"A2\" state=\"frozen\"/></sheetView></sheetViews><sheetData>";
 
-/// Writes the rows of a CSV text, the first one as headings.
-pub(super) fn write_workbook(csv: &str) -> Result<Vec<u8>, String> {
+/// Writes rows, the first one as headings.
+pub(super) fn write_workbook(rows: impl Iterator<Item = Vec<CsvCell>>) -> Result<Vec<u8>, String> {
     let parts = [
-        ("[Content_Types].xml", content_types()),
-        ("_rels/.rels", relation("officeDocument", "xl/workbook.xml")),
-        ("xl/workbook.xml", workbook()),
-        ("xl/_rels/workbook.xml.rels", relation("worksheet", "worksheets/sheet1.xml")),
-        ("xl/worksheets/sheet1.xml", sheet(csv)?),
+        ("[Content_Types].xml", CONTENT_TYPES),
+        ("_rels/.rels", PACKAGE_RELATIONS),
+        ("xl/workbook.xml", WORKBOOK),
+        ("xl/_rels/workbook.xml.rels", WORKBOOK_RELATIONS),
+        ("xl/worksheets/sheet1.xml", &sheet(rows)?),
     ];
     let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
     for (name, part) in parts {
         let started = archive.start_file(name, SimpleFileOptions::default());
         started.map_err(|error| error.to_string())?;
-        for text in [DECLARATION, &part] {
+        for text in [DECLARATION, part] {
             archive.write_all(text.as_bytes()).map_err(|error| error.to_string())?;
         }
     }
     archive.finish().map(Cursor::into_inner).map_err(|error| error.to_string())
 }
 
-fn content_types() -> String {
-    let mut text = format!(r#"<Types xmlns="{TYPES}">"#);
-    for (extension, kind) in [
-        ("rels", "application/vnd.openxmlformats-package.relationships+xml"),
-        ("xml", "application/xml"),
-    ] {
-        _ = write!(text, r#"<Default Extension="{extension}" ContentType="{kind}"/>"#);
-    }
-    for (part, kind) in [("workbook.xml", "sheet.main"), ("worksheets/sheet1.xml", "worksheet")] {
-        _ = write!(
-            text,
-            r#"<Override PartName="/xl/{part}" ContentType="{SHEET_TYPE}.{kind}+xml"/>"#
-        );
-    }
-    text + "</Types>"
-}
-
-fn relation(kind: &str, target: &str) -> String {
-    [
-        format!(r#"<Relationships xmlns="{RELATIONS}"><Relationship Id="rId1" "#),
-        format!(r#"Type="{DOCUMENT}/{kind}" Target="{target}"/></Relationships>"#),
-    ]
-    .concat()
-}
-
-fn workbook() -> String {
-    [
-        &*format!(r#"<workbook xmlns="{SHEET_SCHEMA}" xmlns:r="{DOCUMENT}">"#),
-        "<bookViews><workbookView/></bookViews>",
-        r#"<sheets><sheet name="Items" sheetId="1" r:id="rId1"/></sheets></workbook>"#,
-    ]
-    .concat()
-}
-
-/// The headings stay in view while the rows are scrolled.
-fn sheet(csv: &str) -> Result<String, String> {
-    let mut text = format!(r#"<worksheet xmlns="{SHEET_SCHEMA}"><sheetViews>"#);
-    text += r#"<sheetView workbookViewId="0"><pane ySplit="1" topLeftCell="A2" state="frozen"/>"#;
-    text += "</sheetView></sheetViews><sheetData>";
-    let mut rows = ReaderBuilder::new().has_headers(false).from_reader(csv.as_bytes());
-    let mut headings = Vec::new();
-    for row in rows.records() {
-        let row = row.map_err(|error| error.to_string())?;
+fn sheet(rows: impl Iterator<Item = Vec<CsvCell>>) -> Result<String, String> {
+    let mut text = SHEET_START.to_owned();
+    let mut rows = rows.peekable();
+    let headings = rows.peek().cloned().unwrap_or_default();
+    for row in rows {
         text += "<row>";
-        for (index, cell) in row.iter().enumerate() {
-            let heading = headings.get(index).map(String::as_str);
-            // An import would take a second mark away.
-            let cell = Some(unmark(cell)).filter(|one| unmark(one) == *one).unwrap_or(cell);
-            if cell.encode_utf16().count() > MAX_CELL_UNITS {
-                let (id, column) = (row.get(0).unwrap_or_default(), heading.unwrap_or_default());
+        for ((cell, is_number), (heading, _)) in row.iter().zip(&headings) {
+            let mark_units = usize::from(unmark(cell) != cell);
+            if cell.encode_utf16().count() + mark_units > MAX_CELL_UNITS {
+                let id = &row[0].0;
                 return Err(format!(
-                    "{id}: {column}: a cell of Excel holds at most {MAX_CELL_UNITS} characters; \
+                    "{id}: {heading}: an Excel cell holds at most {MAX_CELL_UNITS} characters; \
                      export csv instead"
                 ));
             }
-            write_cell(&mut text, cell, heading.is_some_and(|one| !TEXT_COLUMNS.contains(&one)));
+            write_cell(&mut text, cell, *is_number);
         }
         text += "</row>";
-        if headings.is_empty() {
-            headings.extend(row.iter().map(str::to_owned));
-        }
     }
     Ok(text + "</sheetData></worksheet>")
 }
 
-fn write_cell(sheet: &mut String, text: &str, may_be_number: bool) {
-    // The text of another number would change, such as that of `007` or of 20 digits.
-    let is_number = text.parse::<f64>().is_ok_and(|one| one.is_finite() && one.to_string() == text);
+fn write_cell(sheet: &mut String, text: &str, is_number: bool) {
+    // Excel keeps 15 digits.
+    let is_exact = || text.parse().is_ok_and(|number| number_text(number) == text);
     if text.is_empty() {
         sheet.push_str("<c/>");
-    } else if is_number && may_be_number {
+    } else if is_number && is_exact() {
         sheet.extend(["<c><v>", text, "</v></c>"]);
     } else {
         sheet.push_str(r#"<c t="inlineStr"><is><t xml:space="preserve">"#);
+        // An import removes the mark of a text.
+        sheet.push_str(if unmark(text) == text { "" } else { "'" });
         escape(sheet, text);
         sheet.push_str("</t></is></c>");
     }

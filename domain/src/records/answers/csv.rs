@@ -46,22 +46,30 @@ fn child_count(item: &ListedItem, count: fn(&ProgressView) -> usize) -> String {
     item.progress.as_ref().map(|progress| count(progress).to_string()).unwrap_or_default()
 }
 
+/// The text of a cell, and true for a number.
+pub type CsvCell = (String, bool);
+
 /// Renders items of `list_items` as CSV. `fields` are the names of custom fields, whose columns
 /// follow the built-in ones. `encode` returns the text of a cell on one line.
 pub fn items_csv(items: &[ListedItem], fields: &[&str], encode: fn(&str) -> String) -> String {
-    render_csv(items, fields, &[], encode)
+    render_csv(item_rows(items, fields.to_vec(), Vec::new()), encode)
 }
 
 /// As [`items_csv`], with texts as they are, links and extra keys, for an import elsewhere.
 pub fn whole_items_csv(items: &[ListedItem]) -> String {
+    render_csv(whole_item_rows(items), str::to_owned)
+}
+
+/// The cells of [`whole_items_csv`], without marks. The first row has the headings.
+pub fn whole_item_rows(items: &[ListedItem]) -> impl Iterator<Item = Vec<CsvCell>> {
     let [mut fields, mut others] = [BTreeSet::new(), BTreeSet::new()];
     for item in items {
         fields.extend(item.fields.keys().map(String::as_str));
         others.extend(item.links.keys().map(String::as_str));
         others.extend(item.extra.keys().map(String::as_str));
     }
-    let others: Vec<&str> = [TEXT_COLUMN].into_iter().chain(others).collect();
-    render_csv(items, &Vec::from_iter(fields), &others, str::to_owned)
+    let others = [TEXT_COLUMN].into_iter().chain(others).collect();
+    item_rows(items, Vec::from_iter(fields), others)
 }
 
 /// The column of the Markdown text.
@@ -76,22 +84,30 @@ fn content_text(item: &ListedItem, column: &str) -> String {
     }
 }
 
-fn render_csv(
-    items: &[ListedItem],
-    fields: &[&str],
-    others: &[&str],
-    encode: fn(&str) -> String,
-) -> String {
-    let names = COLUMNS.iter().map(|(name, _)| name).chain(fields).chain(others);
-    let mut csv = names.copied().collect::<Vec<_>>().join(",") + "\r\n";
-    for item in items {
-        let texts = COLUMNS.iter().map(|(_, text)| (text(item), false));
+fn item_rows<'a>(
+    items: &'a [ListedItem],
+    fields: Vec<&'a str>,
+    others: Vec<&'a str>,
+) -> impl Iterator<Item = Vec<CsvCell>> + 'a {
+    let names = COLUMNS.iter().map(|(name, _)| name).chain(&fields).chain(&others);
+    let headings = names.map(|name| ((*name).to_owned(), false)).collect();
+    let rows = items.iter().map(move |item| {
+        let count = |name| matches!(name, "done" | "children");
+        let texts = COLUMNS.iter().map(|(name, text)| (text(item), count(*name)));
         let custom = fields.iter().map(|name| {
             let value = item.fields.get(*name);
             (value.map(value_text).unwrap_or_default(), value.is_some_and(Value::is_number))
         });
         let others = others.iter().map(|column| (content_text(item, column), false));
-        for (index, (text, is_number)) in texts.chain(custom).chain(others).enumerate() {
+        texts.chain(custom).chain(others).collect()
+    });
+    std::iter::once(headings).chain(rows)
+}
+
+fn render_csv(rows: impl Iterator<Item = Vec<CsvCell>>, encode: fn(&str) -> String) -> String {
+    let mut csv = String::new();
+    for row in rows {
+        for (index, (text, is_number)) in row.into_iter().enumerate() {
             let mut cell = encode(&text);
             if !is_number && text.starts_with(MARKED_STARTS) {
                 cell.insert(0, TEXT_MARK);
@@ -201,6 +217,17 @@ mod tests {
             let text = text.strip_prefix(TEXT_MARK).unwrap_or(&text).to_owned();
             assert_eq!(text, crate::untrusted_text::encode_line(title));
         }
+    }
+
+    #[test]
+    fn headings_are_quoted_and_marked() {
+        let extra = json!({ "due, date": "x", "=a": "y", "z": "=1" });
+        let item = json!({ "reference_id": "", "tags": [], "version": "", "kind": "", "title": "",
+            "extra": extra });
+        let csv = whole_items_csv(&[serde_json::from_value(item).unwrap()]);
+        let (headings, row) = csv.split_once("\r\n").unwrap();
+        assert!(headings.ends_with(",text,'=a,\"due, date\",z"), "{headings}");
+        assert!(row.ends_with(",,y,x,'=1\r\n"), "{row}");
     }
 
     #[test]
