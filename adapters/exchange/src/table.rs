@@ -46,6 +46,11 @@ impl<'a> TableReader<'a> {
         }
     }
 
+    /// True before the first table.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.columns.is_empty()
+    }
+
     /// Reads a table. The error begins with the row.
     pub(crate) fn read(
         &mut self,

@@ -58,8 +58,8 @@ impl ExchangeFormat for Xlsx {
     }
 }
 
-/// Reads workbooks, which may unpack to at most `max_bytes` together. So may the texts of cells,
-/// which repeat texts of a workbook.
+/// Reads workbooks, which may unpack to at most `max_bytes` together. The same limit applies to the
+/// texts of cells, which repeat texts of a workbook.
 pub(crate) fn read_files(
     files: Vec<SourceFile>,
     max_bytes: u64,
@@ -93,7 +93,7 @@ fn read_workbook(
         .map_err(|error| format!("{path}{}", error_text(&error)))?;
     let sheets = workbook.sheets_metadata().to_vec();
     let mut table = TableReader::new(path.clone(), imported, jira);
-    let (mut others, mut blank) = (0, 0);
+    let (mut others, mut guessed) = (0, mapping.clone());
     for sheet in &sheets {
         let is_shown = sheet.typ == SheetType::WorkSheet && sheet.visible == SheetVisible::Visible;
         let name = truncate_echo(&sheet.name);
@@ -105,16 +105,12 @@ fn read_workbook(
         let cells = workbook.worksheet_cells_reader(&sheet.name);
         let cells = cells.map_err(|error| sheet_error(error_text(&error)))?;
         let rows = SheetRows::new(cells, left_texts);
-        match read_sheet(rows, &mut table, mapping).map_err(sheet_error)? {
-            SheetKind::Table => {}
-            SheetKind::Other => others += 1,
-            SheetKind::Blank => blank += 1,
+        if !read_sheet(rows, &mut table, mapping, &mut guessed).map_err(sheet_error)? {
+            others += 1;
         }
     }
-    if blank == sheets.len() {
-        return Ok(());
-    }
-    if others + blank == sheets.len() {
+    if table.is_empty() && (others > 0 || sheets.is_empty()) {
+        *mapping = guessed;
         return Err(problem(
             &"no visible sheet has a heading for the title; name it Title, or map it with --map",
         ));
@@ -126,31 +122,28 @@ fn read_workbook(
     Ok(())
 }
 
-enum SheetKind {
-    Table,
-    /// Without a heading for the title.
-    Other,
-    Blank,
-}
-
-/// Reads a sheet. The error begins with the row.
+/// Reads a sheet. False for one that has rows, but no heading for the title; `guessed` gets its
+/// first row as headings. The error begins with the row.
 fn read_sheet(
     mut rows: SheetRows<'_>,
     table: &mut TableReader<'_>,
     mapping: &mut ImportMapping,
-) -> Result<SheetKind, String> {
-    for number in 0..HEADING_ROWS {
-        let Some(headings) = rows.next().transpose()? else {
-            return Ok(if number == 0 { SheetKind::Blank } else { SheetKind::Other });
-        };
-        let columns = find_columns(&headings.cells, &[], &mut mapping.clone())?;
+    guessed: &mut ImportMapping,
+) -> Result<bool, String> {
+    let mut first = None;
+    for headings in rows.by_ref().take(HEADING_ROWS) {
+        let (headings, mut mapped) = (headings?.cells, mapping.clone());
+        let columns = find_columns(&headings, &[], &mut mapped)?;
         if columns.iter().any(|(_, field)| field == "title") {
             rows.columns = columns.len();
-            table.read(&headings.cells, rows, mapping)?;
-            return Ok(SheetKind::Table);
+            table.read(&headings, rows, mapping)?;
+            return Ok(true);
         }
+        first.get_or_insert(mapped.columns);
     }
-    Ok(SheetKind::Other)
+    let is_blank = first.is_none();
+    guessed.columns.extend(first.unwrap_or_default());
+    Ok(is_blank)
 }
 
 /// Reads a file of a workbook to its end. Refuses texts and styles that would fill the memory:

@@ -187,6 +187,22 @@ fn mapped_heading_makes_a_sheet_a_table() {
 }
 
 #[test]
+fn headings_without_a_title_reach_the_mapping() {
+    let one = row(&["Anliegen", "Nr"]) + &row(&["a", "1"]);
+    let two = row(&["Thema"]) + &row(&["b"]);
+    let sheets =
+        [("A", "", &*one), ("B", "state=\"hidden\"", &two), ("C", "", ""), ("D", "", &two)];
+    let content = Box::new(Cursor::new(workbook(&sheets)));
+    let mut mapping = ImportMapping::default();
+    let files = vec![SourceFile { path: "a.xlsx".to_owned(), content }];
+    let error = Xlsx.read(files, &mut mapping).unwrap_err();
+    assert!(error.starts_with("a.xlsx: no visible sheet has a heading for the title"), "{error}");
+    let columns = [("Anliegen", "Anliegen"), ("Nr", "id"), ("Thema", "Thema")];
+    let columns = columns.map(|(heading, field)| (heading.to_owned(), field.to_owned()));
+    assert_eq!(mapping.columns, columns.into());
+}
+
+#[test]
 fn declared_size_of_a_sheet_is_not_allocated() {
     for size in ["A1:XFD1048576", "B2:A1", "ZZZZZZZZZ99999999999:A1"] {
         let cell = "<c r=\"B1048576\" t=\"inlineStr\"><is><t>a</t></is></c>";
