@@ -6,6 +6,7 @@ use serde_json::Value;
 
 pub use super::fields::{CustomType, FieldView};
 use super::kinds::ItemKind;
+use super::text_list::split_list;
 use super::values::{MAX_VALUE_CHARS, MAX_VALUES, value_key};
 use crate::bounded_types::{check_text, truncate_echo};
 use crate::timestamp::Timestamp;
@@ -87,10 +88,7 @@ impl CustomField {
         let texts: Vec<String> = match given {
             Value::Null => Vec::new(),
             Value::String(text) if text.trim().is_empty() => Vec::new(),
-            Value::String(text) if self.field_type == CustomType::Tags => {
-                let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-                parts.map(str::to_owned).collect()
-            }
+            Value::String(text) if self.field_type == CustomType::Tags => split_list(text),
             Value::String(text) if self.field_type == CustomType::Number => {
                 vec![without_exponent(text)]
             }
@@ -212,6 +210,7 @@ mod tests {
             (CustomType::Date, json!("2026-02-30"), Err("\"2026-02-30\" is not a date;")),
             (CustomType::Date, json!("2026-02-28"), Ok(json!("2026-02-28"))),
             (CustomType::Tags, json!("a, b"), Ok(json!(["a", "b"]))),
+            (CustomType::Tags, json!("x, \"y, z\""), Ok(json!(["x", "y, z"]))),
             (CustomType::Tags, json!([]), Ok(json!(null))),
             (
                 CustomType::Url,

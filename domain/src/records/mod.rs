@@ -14,5 +14,6 @@ pub mod parse;
 pub mod schema;
 mod schema_text;
 pub mod template;
+mod text_list;
 pub mod tombstone;
 pub mod values;
