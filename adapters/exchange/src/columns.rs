@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use reqlore_domain::link_values::is_known_relation;
 use reqlore_domain::ports::exchange::ImportMapping;
 use reqlore_domain::records::answers::csv::unmark;
 use reqlore_domain::records::fields::IMPORTED_FROM;
@@ -19,7 +18,7 @@ pub(crate) struct TableRow {
 
 /// Maximum number of columns.
 pub(crate) const MAX_COLUMNS: usize = 1_000;
-/// The columns of our own CSV files whose values follow from others.
+/// Columns of our own CSV that are derived and not imported.
 const DERIVED: [&str; 4] = ["done", "children", "updated_at", IMPORTED_FROM];
 
 /// Headings by field, in lower case and without separators.
@@ -147,15 +146,8 @@ pub(crate) fn find_columns(
             "parent" if is_jira && has_keys && matches!(&**heading, "Parent" | "Parent id") => {
                 heading.as_str()
             }
-            // Subtasks use the parent column and stories the epic link.
-            "parent" if is_jira => continue,
             "Anforderung" | "Requirement" | "requirement" if !has(&columns, "title") => "title",
             "Project" | "Projekt" if !has(&columns, "epic") => "epic",
-            field
-                if columns[..index].iter().any(|(_, other)| other == field && !is_list(field)) =>
-            {
-                heading.as_str()
-            }
             _ => continue,
         };
         let guessed = guessed.to_owned();
@@ -169,11 +161,6 @@ pub(crate) fn find_columns(
         }
     }
     Ok(columns)
-}
-
-/// True for a field that several columns may set.
-fn is_list(field: &str) -> bool {
-    matches!(field, "tag" | "tags" | "") || is_known_relation(field)
 }
 
 /// The kind that a word names; `None` if it names none.

@@ -5,12 +5,15 @@ use std::collections::{BTreeMap, HashMap};
 use reqlore_domain::link_values::is_known_relation;
 use reqlore_domain::ports::exchange::{ImportMapping, ImportedItem, ImportedItems};
 use reqlore_domain::records::answers::csv::{split_list, unmark};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::columns::{TableRow, find_columns, kind_of};
 use crate::jira::{JiraColumns, JiraParents};
 use crate::names::{title_of, unique_id};
 
+/// Fields that are not values of an item. The last one has all of its cell.
+const ITEM_FIELDS: [&str; 7] = ["id", "kind", "title", "parent", "epic", "story", "text"];
+const TEXT_PLACE: usize = ITEM_FIELDS.len() - 1;
 /// The rows in which the meaning of a column is guessed.
 const SAMPLE_ROWS: usize = 50;
 
@@ -82,44 +85,41 @@ impl<'a> TableReader<'a> {
             let (cells, columns) = (row.len(), self.columns.len());
             return Err(format!("it has {cells} cells, but the table has {columns} columns"));
         }
-        let mut item = ImportedItem { kind: "requirement".to_owned(), ..ImportedItem::default() };
-        let [mut epic, mut story] = [String::new(), String::new()];
+        let mut item = ImportedItem::default();
+        let mut cells = [""; ITEM_FIELDS.len()];
         let mut tags: Option<Vec<String>> = None;
-        for ((_, field), cell) in self.columns.iter().zip(row) {
+        for ((heading, field), cell) in self.columns.iter().zip(row) {
             let text = unmark(cell);
-            match &**field {
-                "" => {}
-                "id" => item.id = Some(text.trim().to_owned()).filter(|id| !id.is_empty()),
-                "kind" if text.trim().is_empty() => {}
-                "kind" => {
-                    let mapped = self.kinds.get(text.trim()).filter(|kind| !kind.is_empty());
-                    let word = mapped.map_or(text, |kind| kind).trim();
-                    kind_of(word).unwrap_or(word).clone_into(&mut item.kind);
-                }
-                "title" => text.trim().clone_into(&mut item.title),
-                "text" => text.clone_into(&mut item.text),
-                "parent" if item.parent.is_some() || text.trim().is_empty() => {}
-                "parent" => item.parent = Some(text.trim().to_owned()),
-                "epic" => text.trim().clone_into(&mut epic),
-                "story" => text.trim().clone_into(&mut story),
-                "tag" | "tags" => tags.get_or_insert_default().extend(split_list(text)),
-                relation if is_known_relation(relation) => {
+            let place = ITEM_FIELDS.iter().position(|one| one == field);
+            match (&**field, place) {
+                ("", _) => {}
+                (_, Some(place)) if cells[place].trim().is_empty() => cells[place] = text,
+                // Jira has several columns for it.
+                ("parent", _) if self.jira_columns.is_some() => {}
+                (_, Some(_)) => add_value(&mut item, [heading; 2], text),
+                ("tag" | "tags", _) => tags.get_or_insert_default().extend(split_list(text)),
+                (relation, _) if is_known_relation(relation) => {
                     let targets = item.links.entry(relation.to_owned()).or_default();
                     targets.extend(split_list(text));
                 }
-                field => _ = item.values.insert(field.to_owned(), json!(text)),
+                _ => add_value(&mut item, [field, heading], text),
             }
         }
         item.values.extend(tags.map(|tags| ("tags".to_owned(), json!(tags))));
-        // An empty extra key or link is no value.
         item.links.retain(|_, targets| !targets.is_empty());
-        if item.title.is_empty() {
-            item.title = title_of(&item.text);
-        }
+        cells[TEXT_PLACE].clone_into(&mut item.text);
+        let [id, kind, title, parent, epic, story, _] = cells.map(str::trim);
+        item.id = Some(id.to_owned()).filter(|id| !id.is_empty());
+        item.parent = Some(parent.to_owned()).filter(|parent| !parent.is_empty());
+        let mapped = self.kinds.get(kind).filter(|kind| !kind.is_empty());
+        let word = mapped.map_or(kind, |kind| kind.trim());
+        let word = if word.is_empty() { "requirement" } else { word };
+        kind_of(word).unwrap_or(word).clone_into(&mut item.kind);
+        item.title = if title.is_empty() { title_of(&item.text) } else { title.to_owned() };
         let id = item.id.clone().unwrap_or_else(|| unique_id(&mut self.used, &item.title));
         item.source = format!("{}#{id}", self.path);
         let is_child = item.parent.is_some();
-        self.find_parent(&mut item, &epic, &story)?;
+        self.find_parent(&mut item, epic, story)?;
         self.imported.push(item)?;
         if let Some(columns) = self.jira_columns {
             self.jira.add(columns, row, self.imported, is_child);
@@ -173,6 +173,16 @@ impl<'a> TableReader<'a> {
         self.made.insert(key, source.clone());
         Ok(source)
     }
+}
+
+/// Sets the value of the first free name. The first value of a field that is not empty stays.
+fn add_value(item: &mut ImportedItem, [field, heading]: [&str; 2], text: &str) {
+    let is_free = |name: &&str| {
+        let value = item.values.get(*name).and_then(Value::as_str);
+        value.is_none_or(|value| value.trim().is_empty())
+    };
+    let name = [field, heading].into_iter().find(is_free).map(str::to_owned);
+    item.values.insert(name.unwrap_or_else(|| format!("{heading} 2")), json!(text));
 }
 
 fn is_blank(row: &[String]) -> bool {

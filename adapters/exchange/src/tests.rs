@@ -22,6 +22,7 @@ mod reqif;
 mod reqlix;
 mod spec_kit;
 mod strictdoc;
+mod tables;
 mod xlsx;
 
 fn try_read(format: &dyn ExchangeFormat, files: &[(&str, &str)]) -> Result<ImportedItems, String> {
