@@ -79,7 +79,9 @@ fn read_file(
         let number = record.position().map_or(0, row_number);
         Ok(TableRow { number, cells: record.iter().map(str::to_owned).collect() })
     });
-    TableReader::new(file.path, imported, jira).read(&headings, rows, mapping)
+    let mut table = TableReader::new(file.path, imported, jira);
+    table.read(&headings, rows, mapping)?;
+    table.finish()
 }
 
 /// The number of a row as spreadsheets show it: the headings are row 1.

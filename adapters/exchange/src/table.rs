@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use reqlore_domain::backlog::Reference;
 use reqlore_domain::link_values::is_known_relation;
 use reqlore_domain::ports::exchange::{ImportMapping, ImportedItem, ImportedItems};
 use reqlore_domain::records::answers::csv::{split_list, unmark};
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::columns::{TableRow, find_columns, kind_of};
 use crate::jira::{JiraColumns, JiraParents};
-use crate::names::{title_of, unique_id};
+use crate::names::{MAX_NAME_BYTES, title_of, unique_id};
 
 /// Fields that are not values of an item. The last one has all of its cell.
 const ITEM_FIELDS: [&str; 7] = ["id", "kind", "title", "parent", "epic", "story", "text"];
@@ -27,8 +28,14 @@ pub(crate) struct TableReader<'a> {
     pub(crate) imported: &'a mut ImportedItems,
     jira: &'a mut JiraParents,
     jira_columns: Option<JiraColumns>,
-    /// Epics and stories that rows name by a title.
-    made: HashMap<(String, String), String>,
+    /// The position of the first item of the file.
+    first: usize,
+    /// Positions of items with the epic and the story that their rows name.
+    named: Vec<(usize, [String; 2])>,
+    /// Sources of epics and stories by kind and ID.
+    ids: HashMap<(&'static str, String), String>,
+    /// Sources by kind, epic and title. Those of rows have an entry without an epic too.
+    titles: HashMap<(&'static str, String, String), String>,
 }
 
 impl<'a> TableReader<'a> {
@@ -42,10 +49,13 @@ impl<'a> TableReader<'a> {
             columns: Vec::new(),
             kinds: BTreeMap::new(),
             used: HashMap::new(),
+            first: imported.items.len(),
             imported,
             jira,
             jira_columns: None,
-            made: HashMap::new(),
+            named: Vec::new(),
+            ids: HashMap::new(),
+            titles: HashMap::new(),
         }
     }
 
@@ -119,7 +129,10 @@ impl<'a> TableReader<'a> {
         let id = item.id.clone().unwrap_or_else(|| unique_id(&mut self.used, &item.title));
         item.source = format!("{}#{id}", self.path);
         let is_child = item.parent.is_some();
-        self.find_parent(&mut item, epic, story)?;
+        let names = take_names(&mut item, [("epic", epic), ("story", story)]);
+        if names.iter().any(|name| !name.is_empty()) {
+            self.named.push((self.imported.items.len(), names));
+        }
         self.imported.push(item)?;
         if let Some(columns) = self.jira_columns {
             self.jira.add(columns, row, self.imported, is_child);
@@ -127,52 +140,97 @@ impl<'a> TableReader<'a> {
         Ok(())
     }
 
-    /// Makes the epic and the story that a row names by their titles.
-    fn find_parent(
-        &mut self,
-        item: &mut ImportedItem,
-        epic: &str,
-        story: &str,
-    ) -> Result<(), String> {
-        let has_story = matches!(&*item.kind, "requirement" | "acceptance_criteria");
-        if item.parent.is_some() || !has_story && item.kind != "user_story" {
+    /// Sets the parents that rows name, after the last row of the file. The error begins with a
+    /// colon.
+    pub(crate) fn finish(mut self) -> Result<(), String> {
+        let named = std::mem::take(&mut self.named);
+        if named.is_empty() {
             return Ok(());
         }
-        let epic = if epic.is_empty() { None } else { Some(self.make("epic", epic, None)?) };
-        item.parent = epic;
-        if has_story && !story.is_empty() {
-            let epic = item.parent.take();
-            item.parent = Some(self.make("user_story", story, epic)?);
+        let problem = |error: String| format!(": {error}");
+        self.add_names("epic");
+        for (index, [epic, _]) in &named {
+            let parent = self.find("epic", epic, None).map_err(problem)?;
+            self.imported.items[*index].parent = parent;
+        }
+        // A title of a story is found in its epic.
+        self.add_names("user_story");
+        for (index, [_, story]) in &named {
+            let epic = self.imported.items[*index].parent.take();
+            let parent = self.find("user_story", story, epic.as_deref()).map_err(problem)?;
+            self.imported.items[*index].parent = parent.or(epic);
         }
         Ok(())
     }
 
-    /// The ID or source of the item that a cell names: another row, or one that is made for it.
-    fn make(&mut self, kind: &str, name: &str, parent: Option<String>) -> Result<String, String> {
-        let prefix = if kind == "epic" { "EP-" } else { "US-" };
-        if name.starts_with(prefix) {
-            return Ok(name.to_owned());
+    /// Adds the rows of a kind, without long IDs, which each child would copy.
+    fn add_names(&mut self, kind: &'static str) {
+        for item in &self.imported.items[self.first..] {
+            if item.kind != kind || item.source.len() > MAX_NAME_BYTES {
+                continue;
+            }
+            if let Some(id) = &item.id {
+                self.ids.entry((kind, id.clone())).or_insert_with(|| item.source.clone());
+            }
+            let parent = item.parent.clone().unwrap_or_default();
+            let epic = self.ids.get(&("epic", parent.clone())).cloned().unwrap_or(parent);
+            for epic in [String::new(), epic] {
+                let title = (kind, epic, item.title.clone());
+                self.titles.entry(title).or_insert_with(|| item.source.clone());
+            }
         }
-        let key = (kind.to_owned(), format!("{}/{name}", parent.as_deref().unwrap_or_default()));
-        if let Some(source) = self.made.get(&key) {
-            return Ok(source.clone());
+    }
+
+    /// The reference or source of the item that a cell names: another row, or one that is made.
+    fn find(
+        &mut self,
+        kind: &'static str,
+        name: &str,
+        epic: Option<&str>,
+    ) -> Result<Option<String>, String> {
+        if name.is_empty() {
+            return Ok(None);
+        }
+        let title = (kind, epic.unwrap_or_default().to_owned(), name.to_owned());
+        if let Some(source) = self.ids.get(&(kind, name.to_owned())) {
+            return Ok(Some(source.clone()));
+        } else if Reference::parse(name).is_some() {
+            return Ok(Some(name.to_owned()));
+        } else if let Some(source) = self.titles.get(&title) {
+            return Ok(Some(source.clone()));
         }
         let mut id = format!("{kind}:{name}");
-        if let Some(parent) = &parent {
-            let parent = parent.split_once('#').map_or(&**parent, |(_, id)| id);
-            id = format!("{parent}/{id}");
+        if let Some(epic) = epic {
+            let epic = epic.split_once('#').map_or(epic, |(_, id)| id);
+            id = format!("{epic}/{id}");
         }
         let source = format!("{}#{id}", self.path);
         self.imported.push(ImportedItem {
             source: source.clone(),
             kind: kind.to_owned(),
             title: name.to_owned(),
-            parent,
+            parent: epic.map(str::to_owned),
             ..ImportedItem::default()
         })?;
-        self.made.insert(key, source.clone());
-        Ok(source)
+        self.titles.insert(title, source.clone());
+        Ok(Some(source))
     }
+}
+
+/// The epic and the story that are the parent of an item. Other names become values, except that
+/// of the item itself.
+fn take_names(item: &mut ImportedItem, names: [(&str, &str); 2]) -> [String; 2] {
+    let has_story = matches!(&*item.kind, "requirement" | "acceptance_criteria");
+    names.map(|(field, name)| {
+        let is_kind = has_story || field == "epic" && item.kind == "user_story";
+        if is_kind && item.parent.is_none() {
+            return name.to_owned();
+        }
+        if !name.is_empty() && name != item.title && item.id.as_deref() != Some(name) {
+            item.values.insert(field.to_owned(), json!(name));
+        }
+        String::new()
+    })
 }
 
 /// Sets the value of the first free name. The first value of a field that is not empty stays.

@@ -115,6 +115,7 @@ fn read_workbook(
             &"no visible sheet has a heading for the title; name it Title, or map it with --map",
         ));
     }
+    table.finish().map_err(|error| format!("{path}{error}"))?;
     if others > 0 {
         let note = format!("{path}: hidden sheets, and sheets without a title column: {others}");
         imported.notes.push(note);

@@ -25,6 +25,10 @@ fn mapped_items(text: &str, columns: &[(&str, &str)]) -> Vec<ImportedItem> {
     Csv.read(files, &mut mapping).unwrap().items
 }
 
+fn parents(items: &[ImportedItem]) -> Vec<&str> {
+    items.iter().map(|item| item.parent.as_deref().unwrap_or_default()).collect()
+}
+
 #[test]
 fn further_columns_of_a_field_become_extra_keys() {
     let rows = "A,B,Offen,Done,x,\"y, z\"\n,C,,Done,,\nD,,Offen,,,\n";
@@ -42,4 +46,50 @@ fn further_columns_of_a_field_become_extra_keys() {
     let mapped = mapped_items("a,b,c\n1,A,\n2,B,C\n", &[("b", "text"), ("c", "text")]);
     assert_eq!((&*mapped[0].text, &*mapped[1].text), ("A", "B"));
     assert_eq!(mapped[1].values["c"], "C");
+}
+
+#[test]
+fn epics_and_stories_are_found_in_other_rows() {
+    let items = items(
+        "ID,Title,Type,Epic,Story\nR1,Pwd,Requirement,E1,S1\nR2,Pwd2,Requirement,Konto,Login\n\
+         E1,Konto,Epic,,\nS1,Login,Story,E1,\nS2,Logout,Story,Konto,\nS3,Login,Story,E2,\n\
+         E2,Shop,Epic,Shop,\nR3,a,Requirement,Shop,Login\nR4,b,Requirement,,Login\n\
+         R5,c,Requirement,,\nR6,d,Criterion,EP-007,Cart\nR7,e,Requirement,EP-007,Cart\n\
+         S4,f,Story,US-based users,\n",
+    );
+    let made = ["epic:US-based users", "EP-007/user_story:Cart"].map(|id| format!("a.csv#{id}"));
+    let of = |id: &str| format!("a.csv#{id}");
+    assert_eq!(items.len(), 15);
+    let expected = [
+        of("S1"),
+        of("S1"),
+        String::new(),
+        of("E1"),
+        of("E1"),
+        of("E2"),
+        String::new(),
+        of("S3"),
+        of("S1"),
+        String::new(),
+        made[1].clone(),
+        made[1].clone(),
+        made[0].clone(),
+        String::new(),
+        "EP-007".to_owned(),
+    ];
+    assert_eq!(parents(&items), expected);
+    assert_eq!([&items[13].source, &items[14].source], [&made[0], &made[1]]);
+    assert!(items.iter().all(|item| item.values.is_empty()), "{items:?}");
+}
+
+#[test]
+fn parent_comes_before_named_epics_and_stories() {
+    let items = items(
+        "ID,Title,Kind,Parent,Epic,User story\nS1,Login,Story,EP-001,Shop,\n\
+         R1,Pwd,Requirement,S1,Shop,Cart\nD1,Why,Decision,,Shop,\n",
+    );
+    assert_eq!(parents(&items), ["EP-001", "S1", ""]);
+    let values: Vec<_> = items.iter().map(|item| json!(item.values)).collect();
+    let epic = json!({ "epic": "Shop" });
+    assert_eq!(values, [epic.clone(), json!({ "epic": "Shop", "story": "Cart" }), epic]);
 }

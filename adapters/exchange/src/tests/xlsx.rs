@@ -113,7 +113,7 @@ fn sheet_below_a_title_has_the_items_of_its_csv() {
     let imported = read_bytes(workbook(&[("Liste", "", &rows)]));
     assert_eq!(format!("{imported:?}"), expected);
     assert_eq!(imported.items.len(), 4);
-    assert_eq!(imported.items[1].values["Team"], "=1+1");
+    assert_eq!(imported.items[0].values["Team"], "=1+1");
 }
 
 #[test]
@@ -160,9 +160,9 @@ fn all_visible_sheets_with_a_title_are_tables() {
         ("Zwei", "", &two),
     ];
     let imported = read_bytes(workbook(&sheets));
-    let expected = ["epic epic:Konto", "requirement 1", "requirement a", "requirement a~2"];
+    let expected = ["requirement 1", "requirement a", "requirement a~2", "epic epic:Konto"];
     assert_eq!(outline(&imported), expected);
-    assert_eq!(imported.items[2].parent.as_deref(), Some("a.xlsx#epic:Konto"));
+    assert_eq!(imported.items[1].parent.as_deref(), Some("a.xlsx#epic:Konto"));
     let note = "a.xlsx: hidden sheets, and sheets without a title column: 2";
     assert_eq!(imported.notes, [note]);
     let blank = read_bytes(workbook(&sheets[3..4]));
