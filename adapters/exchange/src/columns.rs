@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use reqlore_domain::ports::exchange::ImportMapping;
-use reqlore_domain::records::answers::csv::unmark;
+use reqlore_domain::records::answers::csv::{column_names, unmark};
 use reqlore_domain::records::fields::IMPORTED_FROM;
 use reqlore_domain::records::kinds::find_kind;
 
@@ -95,6 +95,13 @@ pub(crate) fn guess_field(heading: &str, custom_fields: &[(String, String)]) -> 
     heading.trim().to_owned()
 }
 
+/// True for the headings of our own CSV export. The columns after the built-in ones are extra keys,
+/// relations and the text.
+pub(crate) fn is_own_export(headings: &[String]) -> bool {
+    let names = column_names();
+    headings.get(..names.len()).is_some_and(|first| first == names)
+}
+
 /// The heading and field of each column; the mapping gets the guessed ones.
 pub(crate) fn find_columns(
     headings: &[String],
@@ -107,6 +114,7 @@ pub(crate) fn find_columns(
             headings.len()
         ));
     }
+    let is_own = is_own_export(headings);
     let mut columns: Vec<(String, String)> = Vec::new();
     let (mut names, mut counts) = (HashSet::new(), HashMap::new());
     for (index, heading) in headings.iter().enumerate() {
@@ -122,6 +130,7 @@ pub(crate) fn find_columns(
         }
         let field = match mapping.columns.get(&name) {
             Some(field) => field.clone(),
+            None if is_own => name.clone(),
             None => guess_field(&first_name, &mapping.custom_fields),
         };
         columns.push((name, field));
@@ -135,13 +144,14 @@ pub(crate) fn find_columns(
         let field = &columns[index].1;
         let cells = sample.iter().filter_map(|row| row.cells.get(index)).map(|cell| cell.trim());
         let mut filled = cells.filter(|cell| !cell.is_empty()).peekable();
-        // `Type` is a kind of item in many tools.
         let guessed = match &**field {
             _ if is_given => continue,
+            field if DERIVED.contains(&field) && heading == field => "",
+            _ if is_own => continue,
+            // It is a kind of item in many tools.
             "type" if !has(&columns, "kind") && filled.peek().is_some() => {
                 if filled.all(|cell| kind_of(cell).is_some()) { "kind" } else { continue }
             }
-            field if DERIVED.contains(&field) && heading == field => "",
             // In Jira, these are internal numbers.
             "parent" if is_jira && has_keys && matches!(&**heading, "Parent" | "Parent id") => {
                 heading.as_str()

@@ -8,7 +8,7 @@ use reqlore_domain::ports::exchange::{ImportMapping, ImportedItem, ImportedItems
 use reqlore_domain::records::answers::csv::{split_list, unmark};
 use serde_json::{Value, json};
 
-use crate::columns::{TableRow, find_columns, kind_of};
+use crate::columns::{TableRow, find_columns, is_own_export, kind_of};
 use crate::jira::{JiraColumns, JiraParents};
 use crate::names::{MAX_NAME_BYTES, title_of, unique_id};
 
@@ -28,6 +28,8 @@ pub(crate) struct TableReader<'a> {
     pub(crate) imported: &'a mut ImportedItems,
     jira: &'a mut JiraParents,
     jira_columns: Option<JiraColumns>,
+    /// True for a table of our own CSV export.
+    is_own: bool,
     /// The position of the first item of the file.
     first: usize,
     /// Positions of items with the epic and the story that their rows name.
@@ -53,6 +55,7 @@ impl<'a> TableReader<'a> {
             imported,
             jira,
             jira_columns: None,
+            is_own: false,
             named: Vec::new(),
             ids: HashMap::new(),
             titles: HashMap::new(),
@@ -80,6 +83,7 @@ impl<'a> TableReader<'a> {
         }
         self.kinds = mapping.values.get("kind").cloned().unwrap_or_default();
         self.jira_columns = JiraColumns::find(headings);
+        self.is_own = is_own_export(headings);
         for row in sample.into_iter().map(Ok).chain(rows) {
             let TableRow { number, cells } = row?;
             self.read_row(&cells).map_err(|problem| format!(": row {number}: {problem}"))?;
@@ -100,14 +104,19 @@ impl<'a> TableReader<'a> {
         let mut tags: Option<Vec<String>> = None;
         for ((heading, field), cell) in self.columns.iter().zip(row) {
             let text = unmark(cell);
-            let place = ITEM_FIELDS.iter().position(|one| one == field);
+            // In our own export, these are a relation and extra keys.
+            let is_own = self.is_own && heading == field;
+            let is_key = is_own && matches!(&**field, "epic" | "story" | "tag");
+            let place = ITEM_FIELDS.iter().position(|one| one == field).filter(|_| !is_key);
             match (&**field, place) {
                 ("", _) => {}
                 (_, Some(place)) if cells[place].trim().is_empty() => cells[place] = text,
                 // Jira has several columns for it.
                 ("parent", _) if self.jira_columns.is_some() => {}
                 (_, Some(_)) => add_value(&mut item, [heading; 2], text),
-                ("tag" | "tags", _) => tags.get_or_insert_default().extend(split_list(text)),
+                ("tag" | "tags", _) if !is_key => {
+                    tags.get_or_insert_default().extend(split_list(text));
+                }
                 (relation, _) if is_known_relation(relation) => {
                     let targets = item.links.entry(relation.to_owned()).or_default();
                     targets.extend(split_list(text));

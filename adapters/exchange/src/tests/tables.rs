@@ -7,7 +7,8 @@ use reqlore_domain::ports::exchange::{
 };
 use serde_json::{Value, json};
 
-use super::read;
+use super::strictdoc::records;
+use super::{read, written};
 use crate::csv::Csv;
 
 fn items(text: &str) -> Vec<ImportedItem> {
@@ -92,4 +93,41 @@ fn parent_comes_before_named_epics_and_stories() {
     let values: Vec<_> = items.iter().map(|item| json!(item.values)).collect();
     let epic = json!({ "epic": "Shop" });
     assert_eq!(values, [epic.clone(), json!({ "epic": "Shop", "story": "Cart" }), epic]);
+}
+
+#[test]
+fn extra_keys_of_an_own_export_keep_their_names() {
+    let mut records = records();
+    let names = [
+        "tag",
+        "label",
+        "story",
+        "userstory",
+        "epicname",
+        "dependencies",
+        "relatedto",
+        "done",
+        "due, date",
+        "=a",
+    ];
+    for name in names {
+        records[3].extra.insert(name.to_owned(), json!(format!("{name}, x")));
+    }
+    // A relation of entities.
+    records[0].links.insert("epic".to_owned(), vec!["EP-009".to_owned()]);
+    let text = written(&Csv, records).swap_remove(0).1;
+    // The second time as with the mapping file of the first.
+    for columns in [&[][..], &[("tag", "tag"), ("story", "story")]] {
+        let items = mapped_items(&text, columns);
+        let item = &items[3];
+        for name in names {
+            let key = if name == "done" { "done 2" } else { name };
+            assert_eq!(item.values[key], format!("{name}, x"));
+        }
+        assert_eq!(item.parent.as_deref(), Some("US-001"));
+        assert_eq!(item.links["derives_from"], ["REQ-002", "REQ-009"]);
+        assert_eq!(items[0].links["epic"], ["EP-009"]);
+        assert!(item.text.len() > 10 && items.len() == 7);
+        assert_eq!(items[0].values["tags"], json!(["a,b", "\"c\""]));
+    }
 }

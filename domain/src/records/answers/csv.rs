@@ -27,6 +27,12 @@ const COLUMNS: [(&str, CellText); 13] = [
     ("tags", |item| join_list(&item.tags)),
     ("updated_at", |item| item.updated_at.clone().unwrap_or_default()),
 ];
+
+/// The headings of the built-in columns, which come first.
+pub fn column_names() -> [&'static str; COLUMNS.len()] {
+    COLUMNS.map(|(name, _)| name)
+}
+
 /// A spreadsheet may read a cell that begins with one of these as a formula. The last one is
 /// [`TEXT_MARK`] itself, so that [`unmark`] returns every text.
 const MARKED_STARTS: [char; 15] =
