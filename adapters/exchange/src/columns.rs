@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use reqlore_domain::backlog::fields::{RequirementType, find_by_name};
 use reqlore_domain::ports::exchange::ImportMapping;
 use reqlore_domain::records::answers::csv::{column_names, unmark};
 use reqlore_domain::records::fields::IMPORTED_FROM;
@@ -137,20 +138,25 @@ pub(crate) fn find_columns(
     }
     let is_jira = JiraColumns::find(headings).is_some();
     let has_keys = headings.iter().any(|heading| heading == "Parent key");
+    let is_type =
+        |cell: &String| find_by_name(&RequirementType::NAMES, |name| name, cell).is_some();
     let has =
         |columns: &[(String, String)], field: &str| columns.iter().any(|(_, one)| one == field);
     for (index, (heading, _)) in columns.clone().iter().enumerate() {
         let is_given = mapping.columns.contains_key(heading);
         let field = &columns[index].1;
-        let cells = sample.iter().filter_map(|row| row.cells.get(index)).map(|cell| cell.trim());
-        let mut filled = cells.filter(|cell| !cell.is_empty()).peekable();
+        let cells = || sample.iter().filter_map(|row| row.cells.get(index));
         let guessed = match &**field {
             _ if is_given => continue,
             field if DERIVED.contains(&field) && heading == field => "",
             _ if is_own => continue,
             // It is a kind of item in many tools.
-            "type" if !has(&columns, "kind") && filled.peek().is_some() => {
-                if filled.all(|cell| kind_of(cell).is_some()) { "kind" } else { continue }
+            "type"
+                if !has(&columns, "kind")
+                    && cells().any(|cell| kind_of(cell).is_some())
+                    && !cells().any(is_type) =>
+            {
+                "kind"
             }
             // In Jira, these are internal numbers.
             "parent" if is_jira && has_keys && matches!(&**heading, "Parent" | "Parent id") => {

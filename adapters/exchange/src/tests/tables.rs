@@ -131,3 +131,12 @@ fn extra_keys_of_an_own_export_keep_their_names() {
         assert_eq!(items[0].values["tags"], json!(["a,b", "\"c\""]));
     }
 }
+
+#[test]
+fn type_column_with_kinds_is_the_kind() {
+    let kinds = items("Titel,Typ\nA,Story\nB,Ding\nC,Anforderung\n");
+    assert_eq!([0, 1, 2].map(|index| &*kinds[index].kind), ["user_story", "Ding", "requirement"]);
+    let types = items("Titel,Typ\nA,Story\nB,Business rule\n");
+    assert_eq!([0, 1].map(|index| &*types[index].kind), ["requirement"; 2]);
+    assert_eq!(types[1].values["type"], "Business rule");
+}
