@@ -24,12 +24,16 @@ const DERIVED: [&str; 4] = ["done", "children", "updated_at", IMPORTED_FROM];
 
 /// Headings by field, in lower case and without separators.
 const HEADINGS: [(&str, &str); 16] = [
-    ("id", "nr no nummer number key schlüssel kennung reqid issuekey referenz reference"),
+    (
+        "id",
+        "nr no nummer number key schlüssel kennung reqid requirementid anforderungsid issuekey \
+         referenz reference",
+    ),
     ("kind", "art itemtype issuetype vorgangstyp elementtyp"),
     (
         "title",
         "titel name summary zusammenfassung bezeichnung betreff subject überschrift \
-         requirementtitle requirementname",
+         requirementtitle requirementname namederanforderung",
     ),
     (
         "text",

@@ -8,7 +8,7 @@ use reqlore_domain::ports::exchange::{
 use serde_json::{Value, json};
 
 use super::strictdoc::records;
-use super::{read, written};
+use super::{outline, read, written};
 use crate::csv::Csv;
 
 fn items(text: &str) -> Vec<ImportedItem> {
@@ -139,4 +139,13 @@ fn type_column_with_kinds_is_the_kind() {
     let types = items("Titel,Typ\nA,Story\nB,Business rule\n");
     assert_eq!([0, 1].map(|index| &*types[index].kind), ["requirement"; 2]);
     assert_eq!(types[1].values["type"], "Business rule");
+}
+
+#[test]
+fn headings_of_specifications_are_guessed() {
+    for heading in ["Anforderungs-ID", "Anforderungs ID", "Requirement ID", "Req. ID"] {
+        let items = items(&format!("{heading};Name der Anforderung\nA-1;Login\n"));
+        assert_eq!((&*items[0].title, items[0].id.as_deref()), ("Login", Some("A-1")));
+    }
+    assert_eq!(outline(&read(&Csv, &[("a.csv", "Titel\na\n")])), ["requirement a"]);
 }
