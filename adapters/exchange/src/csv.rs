@@ -1,12 +1,12 @@
 //! CSV with any separator: one item a row, one field a column.
 
-use std::io::BufRead;
+use std::io::{BufRead, Read as _};
 
 use ::csv::ReaderBuilder;
 use reqlore_domain::ports::exchange::{
     ExchangeFormat, ExportedFiles, ImportMapping, ImportedItems, SourceFile, is_utf16,
 };
-use reqlore_domain::records::answers::csv::whole_items_csv;
+use reqlore_domain::records::answers::csv::{BYTE_ORDER_MARK, whole_items_csv};
 use reqlore_domain::records::answers::lists::ListedItem;
 
 use crate::columns::TableRow;
@@ -14,6 +14,11 @@ use crate::jira::JiraParents;
 use crate::table::TableReader;
 
 pub(crate) struct Csv;
+
+/// Follows a file. A cell that contains it has an open quote.
+const END: &str = "\n\0";
+const END_CELL: &str = "\0";
+const SEPARATORS: [u8; 4] = [b'|', b'\t', b';', b','];
 
 impl ExchangeFormat for Csv {
     fn name(&self) -> &'static str {
@@ -45,9 +50,17 @@ impl ExchangeFormat for Csv {
     }
 }
 
+/// The separator in a first line such as `sep=;` of Excel, and the number of bytes to skip.
+fn named_separator(beginning: &[u8]) -> Option<(u8, usize)> {
+    let text = beginning.strip_prefix(BYTE_ORDER_MARK.as_bytes()).unwrap_or(beginning);
+    let (separator, rest) = text.strip_prefix(b"sep=")?.split_first()?;
+    let rest = rest.strip_prefix(b"\r").unwrap_or(rest).strip_prefix(b"\n")?;
+    SEPARATORS.contains(separator).then_some((*separator, beginning.len() - rest.len()))
+}
+
 /// The separator that the first line has most often outside of quotes.
 fn find_separator(line: &[u8]) -> u8 {
-    let mut counts = [(b',', 0), (b';', 0), (b'\t', 0), (b'|', 0)];
+    let mut counts = SEPARATORS.map(|separator| (separator, 0));
     let mut is_quoted = false;
     for byte in line.iter().take_while(|byte| **byte != b'\n') {
         is_quoted ^= *byte == b'"';
@@ -55,7 +68,7 @@ fn find_separator(line: &[u8]) -> u8 {
             *count += 1;
         }
     }
-    counts.iter().rev().max_by_key(|(_, count)| *count).map_or(b',', |(byte, _)| *byte)
+    counts.iter().max_by_key(|(_, count)| *count).map_or(b',', |(byte, _)| *byte)
 }
 
 /// The error begins with the row.
@@ -69,19 +82,31 @@ fn read_file(
     if is_utf16(beginning) {
         return Err(": it is UTF-16; save it as CSV UTF-8".to_owned());
     }
-    let separator = find_separator(beginning);
+    let named = named_separator(beginning);
+    let (separator, skipped) = named.unwrap_or_else(|| (find_separator(beginning), 0));
+    file.content.consume(skipped);
     let mut builder = ReaderBuilder::new();
-    let mut reader = builder.delimiter(separator).flexible(true).from_reader(file.content);
-    let headings = reader.headers().map_err(|error| describe(&error))?;
-    let headings: Vec<String> = headings.iter().map(str::to_owned).collect();
-    let rows = reader.into_records().map(|record| {
-        let record = record.map_err(|error| describe(&error))?;
-        let number = record.position().map_or(0, row_number);
-        Ok(TableRow { number, cells: record.iter().map(str::to_owned).collect() })
-    });
+    let builder = builder.delimiter(separator).flexible(true).has_headers(false);
+    let records = builder.from_reader(file.content.chain(END.as_bytes())).into_records();
+    let mut rows = records.map(read_record).filter(|row| !row.as_ref().is_ok_and(is_end));
+    let headings = rows.next().transpose()?.unwrap_or_default().cells;
     let mut table = TableReader::new(file.path, imported, jira);
     table.read(&headings, rows, mapping)?;
     table.finish()
+}
+
+fn read_record(record: ::csv::Result<::csv::StringRecord>) -> Result<TableRow, String> {
+    let record = record.map_err(|error| describe(&error))?;
+    let number = record.position().map_or(0, row_number);
+    let cells: Vec<String> = record.iter().map(str::to_owned).collect();
+    if cells.last().is_some_and(|cell| cell.ends_with(END)) {
+        return Err(format!(": row {number}: a quote is not closed"));
+    }
+    Ok(TableRow { number, cells })
+}
+
+fn is_end(row: &TableRow) -> bool {
+    matches!(&*row.cells, [cell] if cell == END_CELL)
 }
 
 /// The number of a row as spreadsheets show it: the headings are row 1.

@@ -8,7 +8,7 @@ use reqlore_domain::ports::exchange::{
 use serde_json::{Value, json};
 
 use super::strictdoc::records;
-use super::{outline, read, written};
+use super::{outline, read, try_read, written};
 use crate::csv::Csv;
 
 fn items(text: &str) -> Vec<ImportedItem> {
@@ -139,6 +139,36 @@ fn type_column_with_kinds_is_the_kind() {
     let types = items("Titel,Typ\nA,Story\nB,Business rule\n");
     assert_eq!([0, 1].map(|index| &*types[index].kind), ["requirement"; 2]);
     assert_eq!(types[1].values["type"], "Business rule");
+}
+
+#[test]
+fn open_quotes_are_refused() {
+    for (text, row) in [
+        ("id,title,text\n1,a,\"open\n2,b,c\n3,d,e", 2),
+        ("id,title\n1,\"a\"\n2,\"b\"\"\n", 3),
+        ("id,\"title\n1,a\n", 1),
+        ("title\n\"", 2),
+    ] {
+        let error = try_read(&Csv, &[("a.csv", text)]).unwrap_err();
+        assert_eq!(error, format!("a.csv: row {row}: a quote is not closed"), "{text}");
+    }
+    for text in ["title\n5\" pipe", "title\n\"a\"", "title\n\"a\"\n\n", "title\n\"a\"b\""] {
+        assert_eq!(items(text).len(), 1, "{text}");
+    }
+    for text in ["", "\n", "title", "title\n"] {
+        assert_eq!(items(text).len(), 0, "{text}");
+    }
+}
+
+#[test]
+fn first_line_of_excel_names_the_separator() {
+    for start in ["sep=;\r\n", "sep=;\n", "\u{feff}sep=;\n"] {
+        let items = items(&format!("{start}Titel;a,b,c,d\r\nx;1\r\n"));
+        assert_eq!((&*items[0].title, &items[0].values["a,b,c,d"]), ("x", &json!("1")));
+    }
+    let error = try_read(&Csv, &[("a.csv", "sep=|\na|title\n1|2|3\n")]).unwrap_err();
+    assert!(error.starts_with("a.csv: row 2: it has 3 cells"), "{error}");
+    assert_eq!(items("sep=x,title\n1,2\n")[0].values["sep=x"], "1");
 }
 
 #[test]
