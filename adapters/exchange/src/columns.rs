@@ -142,26 +142,17 @@ pub(crate) fn find_columns(
     }
     let is_jira = JiraColumns::find(headings).is_some();
     let has_keys = headings.iter().any(|heading| heading == "Parent key");
-    let is_type =
-        |cell: &String| find_by_name(&RequirementType::NAMES, |name| name, cell).is_some();
     let has =
         |columns: &[(String, String)], field: &str| columns.iter().any(|(_, one)| one == field);
     for (index, (heading, _)) in columns.clone().iter().enumerate() {
         let is_given = mapping.columns.contains_key(heading);
         let field = &columns[index].1;
-        let cells = || sample.iter().filter_map(|row| row.cells.get(index));
         let guessed = match &**field {
             _ if is_given => continue,
             field if DERIVED.contains(&field) && heading == field => "",
             _ if is_own => continue,
             // It is a kind of item in many tools.
-            "type"
-                if !has(&columns, "kind")
-                    && cells().any(|cell| kind_of(cell).is_some())
-                    && !cells().any(is_type) =>
-            {
-                "kind"
-            }
+            "type" if !has(&columns, "kind") && has_kinds(sample, index) => "kind",
             // In Jira, these are internal numbers.
             "parent" if is_jira && has_keys && matches!(&**heading, "Parent" | "Parent id") => {
                 heading.as_str()
@@ -181,6 +172,13 @@ pub(crate) fn find_columns(
         }
     }
     Ok(columns)
+}
+
+/// True for a column with kinds of items and without types of requirements.
+fn has_kinds(sample: &[TableRow], index: usize) -> bool {
+    let cells = || sample.iter().filter_map(|row| row.cells.get(index));
+    let is_type = |cell: &String| find_by_name(&RequirementType::NAMES, |one| one, cell).is_some();
+    cells().any(|cell| kind_of(cell).is_some()) && !cells().any(is_type)
 }
 
 /// The kind that a word names; `None` if it names none.

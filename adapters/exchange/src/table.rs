@@ -12,9 +12,8 @@ use crate::columns::{TableRow, find_columns, is_own_export, kind_of};
 use crate::jira::{JiraColumns, JiraParents};
 use crate::names::{MAX_NAME_BYTES, title_of, unique_id};
 
-/// Fields that are not values of an item. The last one has all of its cell.
+/// Fields that are not values of an item. The last one keeps its spaces.
 const ITEM_FIELDS: [&str; 7] = ["id", "kind", "title", "parent", "epic", "story", "text"];
-const TEXT_PLACE: usize = ITEM_FIELDS.len() - 1;
 /// The rows in which the meaning of a column is guessed.
 const SAMPLE_ROWS: usize = 50;
 
@@ -126,7 +125,8 @@ impl<'a> TableReader<'a> {
         }
         item.values.extend(tags.map(|tags| ("tags".to_owned(), json!(tags))));
         item.links.retain(|_, targets| !targets.is_empty());
-        cells[TEXT_PLACE].clone_into(&mut item.text);
+        let [.., text] = cells;
+        text.clone_into(&mut item.text);
         let [id, kind, title, parent, epic, story, _] = cells.map(str::trim);
         item.id = Some(id.to_owned()).filter(|id| !id.is_empty());
         item.parent = Some(parent.to_owned()).filter(|parent| !parent.is_empty());

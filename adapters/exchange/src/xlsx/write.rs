@@ -15,7 +15,6 @@ use super::cells::number_text;
 const MAX_CELL_UNITS: usize = 32_767;
 
 const DECLARATION: &str = r#"<?xml version="1.0" encoding="UTF-8" standalone="yes"?>"#;
-/// The parts around the sheet. The headings stay in view while the rows are scrolled.
 const CONTENT_TYPES: &str = "<Types xmlns=\"http://schemas.openxmlformats.org/package/2006/\
     content-types\"><Default Extension=\"rels\" ContentType=\"application/vnd.openxmlformats-\
     package.relationships+xml\"/><Default Extension=\"xml\" ContentType=\"application/xml\"/>\
@@ -35,6 +34,7 @@ const WORKBOOK_RELATIONS: &str = "<Relationships xmlns=\"http://schemas.openxmlf
     2006/relationships\"><Relationship Id=\"rId1\" Type=\"http://schemas.openxmlformats.org/\
     officeDocument/2006/relationships/worksheet\" Target=\"worksheets/sheet1.xml\"/>\
     </Relationships>";
+/// The headings stay in view while the rows are scrolled.
 const SHEET_START: &str = "<worksheet xmlns=\"http://schemas.openxmlformats.org/spreadsheetml/\
     2006/main\"><sheetViews><sheetView workbookViewId=\"0\"><pane ySplit=\"1\" \
     topLeftCell=\"A2\" state=\"frozen\"/></sheetView></sheetViews><sheetData>";

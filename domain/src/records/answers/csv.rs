@@ -99,8 +99,10 @@ fn item_rows<'a>(
     let names = COLUMNS.iter().map(|(name, _)| name).chain(&fields).chain(&others);
     let headings = names.map(|name| ((*name).to_owned(), false)).collect();
     let rows = items.iter().map(move |item| {
-        let count = |name| matches!(name, "done" | "children");
-        let texts = COLUMNS.iter().map(|(name, text)| (text(item), count(*name)));
+        let texts = COLUMNS.iter().map(|(name, text)| {
+            let is_count = matches!(*name, "done" | "children");
+            (text(item), is_count)
+        });
         let custom = fields.iter().map(|name| {
             let value = item.fields.get(*name);
             (value.map(value_text).unwrap_or_default(), value.is_some_and(Value::is_number))
