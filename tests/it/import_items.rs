@@ -65,9 +65,9 @@ fn pasted_content_that_does_not_fit_changes_nothing() {
             "csv",
             "content: it needs 1003 changes; at most 1000",
         ),
-        ("a.csv", "id,title\n1,x\u{7}\n".to_owned(), "csv", "control character"),
+        ("a.csv", "id,title\n1,x\u{7}\n".to_owned(), "csv", "'\\u{7}' is not allowed"),
         ("a.txt", SPEC.to_owned(), "", "format: it was not recognized; use one of openspec,"),
-        ("a.md", SPEC.to_owned(), "word", "format: \"word\" is not a format; use one of openspec,"),
+        ("a.md", SPEC.to_owned(), "word", "format: \"word\" is not one of openspec,"),
         ("a.md", SPEC.to_owned(), "openspec", "no item in the format openspec; correct path"),
     ] {
         let mut arguments = json!({ "path": path, "content": content });

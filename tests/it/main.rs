@@ -37,6 +37,7 @@ mod hostile_commands;
 mod hostile_files;
 mod hostile_names;
 mod http;
+mod import_again;
 mod import_cycles;
 mod import_items;
 mod import_tables;

@@ -107,15 +107,18 @@ impl ImportPlan<'_> {
             (*action == ItemAction::Update, level, wanted.map_or(u32::MAX, |one| one.number))
         });
         let mut steps: Vec<Step> = order.iter().map(|index| Step::Write(*index)).collect();
+        // A relation changes the version that an update names.
+        let mut relations = Vec::new();
         for (index, position) in &self.missing_links {
             let item = &self.items[*index];
             let relation = &item.links[*position].0;
             if ItemKind::from_name(item.kind.name).is_some() && relation != SUPERSEDES {
-                steps.push(Step::Relate(*index, *position));
+                relations.push(Step::Relate(*index, *position));
             } else if !matches!(steps.last(), Some(Step::Link(one)) if one == index) {
                 steps.push(Step::Link(*index));
             }
         }
+        steps.append(&mut relations);
         steps
     }
 
@@ -148,7 +151,7 @@ impl ImportPlan<'_> {
                     }
                     _ => json!({ "update": id, "links": links }),
                 };
-                // A record that this import writes has another version by then.
+                // A record that this import writes gets a new version in an earlier entry.
                 let is_written = matches!(item.action, ItemAction::Create | ItemAction::Update);
                 if let Some(stored) = item.stored.as_ref().filter(|_| !is_written) {
                     entry["if_version"] = json!(stored.version);
@@ -198,7 +201,10 @@ impl ImportPlan<'_> {
                 name => _ = group.insert(name.to_owned(), value.clone()),
             }
         }
-        extra.insert(IMPORTED_FROM.to_owned(), json!(format!("{} {hash}", item.source)));
+        // A record of another source stays one of it.
+        if stored.as_ref().is_none_or(|stored| !stored.has_other_source()) {
+            extra.insert(IMPORTED_FROM.to_owned(), json!(format!("{} {hash}", item.source)));
+        }
         entry.insert("extra".to_owned(), extra.into());
         if !fields.is_empty() {
             entry.insert("fields".to_owned(), fields.into());

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use litemap::{Entry, LiteMap};
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::backlog::fields::{
-    Assignee, MAX_DESCRIPTION_CHARS, MAX_TITLE_CHARS, Priority, Tags, find_by_name,
-};
+use reqlore_domain::backlog::fields::{Assignee, Description, Priority, Tags, Title, find_by_name};
 use reqlore_domain::backlog::rank::is_rank;
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::document::Version;
@@ -61,26 +59,18 @@ impl ItemReader<'_> {
         if text.len() < item.text.len() {
             item.text = text.to_owned();
         }
+        let mut problems = Vec::new();
         if has_title {
-            self.check_title(item);
             values.insert("title".to_owned(), json!(item.title));
+            problems.extend(Title::try_from(item.title.clone()).err().map(|one| ("title", one)));
         }
         values.insert("text".to_owned(), text_hash(&item.text));
-        let source = &item.source;
-        let length = item.text.chars().count();
-        if length > MAX_DESCRIPTION_CHARS {
-            self.report.problem(format!(
-                "{source}: text: at most {MAX_DESCRIPTION_CHARS} characters are allowed, \
-                 this has {length}"
-            ));
-        }
-        let is_bad = |c: &char| c.is_control() && !matches!(c, '\n' | '\t' | '\r');
-        if let Some(c) = item.text.chars().find(is_bad) {
-            self.report
-                .problem(format!("{source}: text: the control character {c:?} is not allowed"));
+        problems.extend(Description::try_from(item.text.clone()).err().map(|one| ("text", one)));
+        for (field, problem) in problems {
+            self.report.problem(format!("{}: {field}: {problem}", item.source));
         }
         if item.values.len() > MAX_VALUES {
-            let count = item.values.len();
+            let (source, count) = (&item.source, item.values.len());
             self.report.problem(format!(
                 "{source}: it has {count} values; at most {MAX_VALUES} are allowed, leave columns \
                  out in the mapping file"
@@ -95,21 +85,6 @@ impl ItemReader<'_> {
             self.read_value(kind, item, &name, &value, &mut values);
         }
         values
-    }
-
-    fn check_title(&mut self, item: &ImportedItem) {
-        let (source, length) = (&item.source, item.title.chars().count());
-        if item.title.is_empty() {
-            self.report.problem(format!("{source}: title: it is empty; give it one"));
-        } else if length > MAX_TITLE_CHARS {
-            self.report.problem(format!(
-                "{source}: title: at most {MAX_TITLE_CHARS} characters are allowed, \
-                 this has {length}"
-            ));
-        } else if let Some(c) = item.title.chars().find(|c| c.is_control()) {
-            self.report
-                .problem(format!("{source}: title: the control character {c:?} is not allowed"));
-        }
     }
 
     fn read_value(
@@ -160,10 +135,12 @@ impl ItemReader<'_> {
             }
             (Err(problem), _) => {
                 let key = format!("source_{name}");
-                self.report.add_unknown(name, &text);
-                let source = &item.source;
-                let note = format!("{source}: {name}: {problem}; kept as the key {key}");
-                self.report.notes.push(note);
+                // Once, because one entry of the mapping covers all items with this value.
+                if self.report.add_unknown(name, &text) {
+                    let source = &item.source;
+                    let note = format!("{source}: {name}: {problem}; kept as the key {key}");
+                    self.report.notes.push(note);
+                }
                 self.add_extra(item, &key, value, values);
             }
         }
@@ -253,13 +230,13 @@ impl ItemReader<'_> {
         let mut keys = std::iter::once(form.clone()).chain(numbered);
         let Some(key) = keys.find(|key| !values.contains_key(&format!("extra.{key}"))) else {
             let problem = format!("{MAX_EXTRA_KEYS} other keys are named {form}");
-            self.report.notes.push(format!("{}: {name} is not taken: {problem}", item.source));
+            self.report.notes.push(format!("{}: {name} was ignored: {problem}", item.source));
             return;
         };
         match check_extra(&key, &text, self.schema) {
             Ok(()) => _ = values.insert(format!("extra.{key}"), json!(text)),
             Err(problem) => {
-                self.report.notes.push(format!("{}: {name} is not taken: {problem}", item.source));
+                self.report.notes.push(format!("{}: {name} was ignored: {problem}", item.source));
             }
         }
     }

@@ -39,9 +39,11 @@ impl ImportPlan<'_> {
                 path.push(first);
                 first = *next;
             }
-            let parent = self.items[first].parent.clone();
+            let (parent, is_placed) =
+                (self.items[first].parent.clone(), self.items[first].is_placed);
             for index in path {
                 self.items[index].parent.clone_from(&parent);
+                self.items[index].is_placed = is_placed;
             }
         }
     }
@@ -51,6 +53,7 @@ impl ImportPlan<'_> {
         let kind = self.items[index].kind;
         let Some(parent_kind) = kind.parent else { return };
         let named = self.items[index].item.parent.clone().filter(|name| !name.trim().is_empty());
+        self.items[index].is_placed = named.is_none();
         let target = named.map(|name| self.find(index, name.trim()));
         let parent = match target {
             Some(Target::Item(parent)) if self.items[parent].kind.name == parent_kind.name() => {
@@ -121,6 +124,7 @@ impl ImportPlan<'_> {
         let story = self.made(ItemKind::UserStory, format!("{path}#{id}~story"), title)?;
         if let Target::Item(story) = story {
             self.items[story].parent = Some(epic);
+            self.items[story].is_placed = true;
         }
         Some(story)
     }
@@ -139,7 +143,9 @@ impl ImportPlan<'_> {
         }
         let kind = kind.name().to_owned();
         let item = ImportedItem { source, kind, title, ..ImportedItem::default() };
-        self.add(item).map(Target::Item)
+        let index = self.add(item)?;
+        self.items[index].is_made = true;
+        Some(Target::Item(index))
     }
 
     /// Each parent has a higher kind than its child, so the only cycles are among named parents of

@@ -1,5 +1,6 @@
 //! The plan of an import: the action for each item, decided by its identity and hashes.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use reqlore_domain::backlog::fields::find_by_name;
@@ -17,6 +18,11 @@ use super::item_values::{
     ItemReader, ItemValues, has_relation, is_empty, record_values, short_hash, values_hash,
 };
 use super::report::{ImportReport, ReportedItem};
+
+/// The key of the identity of a record in its values.
+const OWN_KEY: &str = "extra.imported_from";
+/// Begins the extra keys of values that their fields do not take.
+const KEPT_PREFIX: &str = "extra.source_";
 
 /// Choices of the user.
 #[derive(Debug, Clone, Default)]
@@ -43,6 +49,8 @@ pub(super) enum ItemAction {
     KeepEdited,
     /// Edited on both sides, or the same record without an import.
     Conflict,
+    /// Made for items that have a place in the project.
+    Omit,
 }
 
 pub(super) struct PlannedItem {
@@ -53,6 +61,10 @@ pub(super) struct PlannedItem {
     pub(super) action: ItemAction,
     /// The target of its parent and of its links, which are found at the end.
     pub(super) parent: Option<Target>,
+    /// True if the source names no parent: the project decides on the place of the record.
+    pub(super) is_placed: bool,
+    /// True for an epic or story that the source lacks.
+    pub(super) is_made: bool,
     pub(super) links: Vec<(String, Target)>,
     pub(super) hash: String,
 }
@@ -61,15 +73,22 @@ pub(super) struct PlannedItem {
 pub(super) struct StoredMatch {
     pub(super) id: String,
     pub(super) version: String,
-    /// The hash of the last import; `None` for a record that no import wrote.
+    /// The hash of the last import; `None` for a record that no import of this source wrote.
     hash: Option<String>,
     pub(super) values: ItemValues,
     parent: Option<String>,
     pub(super) links: BTreeMap<String, Vec<String>>,
 }
 
+impl StoredMatch {
+    /// True for a record that an import of another source wrote.
+    pub(super) fn has_other_source(&self) -> bool {
+        self.hash.is_none() && self.values.contains_key(OWN_KEY)
+    }
+}
+
 /// Another item of the import, or a reference or ID of the project.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Target {
     Item(usize),
     Stored(String),
@@ -178,9 +197,18 @@ impl<'s> ImportPlan<'s> {
         }
         let (links, hash) = (Vec::new(), String::new());
         let action = ItemAction::Create;
-        let planned =
-            PlannedItem { kind, item, values, stored: None, action, parent: None, links, hash };
-        self.items.push(planned);
+        self.items.push(PlannedItem {
+            kind,
+            item,
+            values,
+            stored: None,
+            action,
+            parent: None,
+            is_placed: false,
+            is_made: false,
+            links,
+            hash,
+        });
         Some(index)
     }
 
@@ -213,17 +241,19 @@ impl<'s> ImportPlan<'s> {
         let imported = record.extra.get(IMPORTED_FROM).and_then(|value| value.as_str());
         let imported = imported.and_then(|text| text.rsplit_once(' '));
         let mut found = imported.and_then(|(source, _)| self.by_source.get(source)).copied();
+        let mut hash = imported.filter(|_| found.is_some()).map(|(_, hash)| hash.to_owned());
         if let (Some(index), Some((source, _))) = (found, imported)
             && self.items[index].stored.as_ref().is_some_and(|stored| stored.hash.is_some())
         {
             self.report.notes.push(format!("{id} has the source of another record: {source}"));
-            found = None;
-        } else if imported.is_none() {
+            (found, hash) = (None, None);
+        } else if found.is_none() {
             found = self.by_id.get(&id).copied().filter(|index| {
                 let PlannedItem { kind, item, stored, .. } = &self.items[*index];
                 stored.is_none() && kind.name == record.kind && item.title == record.title
             });
-        } else if let (None, Some((source, _))) = (found, imported)
+        }
+        if let (None, Some((source, _))) = (found, imported)
             && self.is_of_source(source)
         {
             self.report.gone.push(format!("{id} ({source})"));
@@ -237,7 +267,7 @@ impl<'s> ImportPlan<'s> {
         self.items[index].stored = Some(Box::new(StoredMatch {
             id,
             version: record.version.clone(),
-            hash: imported.map(|(_, hash)| hash.to_owned()),
+            hash,
             values: record_values(record),
             parent: record.parent.clone(),
             links: record.links.clone(),
@@ -255,18 +285,23 @@ impl<'s> ImportPlan<'s> {
             self.find_links(index);
             self.check_parent(index);
         }
+        self.omit_places();
         for index in 0..self.items.len() {
+            self.clear_outdated(index);
             let mut given = self.items[index].values.clone();
-            let parent = self.items[index].parent.as_ref().map(|parent| self.identity(parent));
+            let parent = self.items[index].parent.as_ref().filter(|_| !self.items[index].is_placed);
+            let parent = parent.map(|parent| self.identity(parent));
             given.extend(parent.map(|parent| ("parent".to_owned(), json!(parent))));
             let hash = values_hash(&given, &given);
             let action = match &self.items[index].stored {
+                None if self.items[index].action == ItemAction::Omit => ItemAction::Omit,
                 None => ItemAction::Create,
                 Some(stored) => {
-                    let current = values_hash(&self.stored_values(stored), &given);
+                    let current = self.stored_values(stored);
+                    let is_same = values_hash(&current, &given) == hash;
                     match &stored.hash {
-                        _ if current == hash => ItemAction::Keep,
-                        Some(last) if *last == current => ItemAction::Update,
+                        _ if is_same => ItemAction::Keep,
+                        Some(last) if is_unchanged(&current, &given, last) => ItemAction::Update,
                         Some(last) if *last == hash => ItemAction::KeepEdited,
                         _ if self.options.update => ItemAction::Update,
                         _ => ItemAction::Conflict,
@@ -282,9 +317,45 @@ impl<'s> ImportPlan<'s> {
         }
     }
 
+    /// Leaves records where the project has them if their source names no parent, and omits the
+    /// epics and stories that were made for them only.
+    fn omit_places(&mut self) {
+        let mut needed = HashSet::new();
+        let mut order: Vec<usize> = (0..self.items.len()).collect();
+        // Children come before what was made for them, and stories before their epics.
+        order.sort_by_key(|index| (self.items[*index].is_made, Reverse(*index)));
+        for index in order {
+            let item = &mut self.items[index];
+            if item.stored.is_some() && item.is_placed {
+                item.parent = None;
+            } else if item.stored.is_none() && item.is_made && !needed.contains(&index) {
+                (item.parent, item.action) = (None, ItemAction::Omit);
+            }
+            if let Some(Target::Item(parent)) = item.parent {
+                needed.insert(parent);
+            }
+        }
+    }
+
+    /// Removes the extra keys that earlier imports kept for values that now have a field or link.
+    fn clear_outdated(&mut self, index: usize) {
+        let PlannedItem { values, stored: Some(stored), links, .. } = &mut self.items[index] else {
+            return;
+        };
+        for key in stored.values.keys() {
+            let Some(name) = key.strip_prefix(KEPT_PREFIX) else { continue };
+            let is_given = values.contains_key(name)
+                || values.contains_key(&format!("fields.{name}"))
+                || links.iter().any(|(relation, _)| relation == name);
+            if is_given && !values.contains_key(key) {
+                values.insert(key.clone(), json!(""));
+            }
+        }
+    }
+
     /// Finds the targets of an item's links. One that is missing becomes an extra key.
     fn find_links(&mut self, index: usize) {
-        let mut links = Vec::new();
+        let (mut links, mut known) = (Vec::new(), HashSet::new());
         for (relation, targets) in std::mem::take(&mut self.items[index].item.links) {
             let mut missing = Vec::new();
             for name in targets {
@@ -292,7 +363,7 @@ impl<'s> ImportPlan<'s> {
                     target if !self.is_linkable(index, &target) => missing.push(name),
                     target => {
                         let link = (relation.clone(), target);
-                        if !links.contains(&link) {
+                        if known.insert(link.clone()) {
                             links.push(link);
                         }
                     }
@@ -408,6 +479,32 @@ impl<'s> ImportPlan<'s> {
     }
 }
 
+/// True if a record has the values of its last import, which may have given more or fewer than this
+/// one.
+fn is_unchanged(current: &ItemValues, given: &ItemValues, last: &str) -> bool {
+    let is_optional = |key: &str| {
+        matches!(key, "assignee" | "rank" | "tags") || key.contains('.') && key != OWN_KEY
+    };
+    let mut before = given.clone();
+    // The last import gave an extra key in place of these values.
+    for (key, _) in given.iter().filter(|(_, value)| is_empty(value)) {
+        if let Some(name) = key.strip_prefix(KEPT_PREFIX) {
+            before.remove(name);
+            before.remove(&*format!("fields.{name}"));
+        }
+    }
+    let optional = current.iter().filter(|(key, _)| is_optional(key));
+    let mut all = before.clone();
+    all.extend(optional.map(|(key, value)| (key.clone(), value.clone())));
+    [&before, &all].into_iter().any(|given| {
+        let mut other = given.clone();
+        if other.remove("parent").is_none() {
+            other.insert("parent".to_owned(), json!(""));
+        }
+        [given, &other].into_iter().any(|given| values_hash(current, given) == last)
+    })
+}
+
 /// A link as source, relation and target. A mutual one is the same from both ends.
 fn link_key(source: String, relation: &str, target: String) -> (String, String, String) {
     let found = find_by_name(&RelationshipType::ALL, |one| one.name(), relation);
@@ -432,5 +529,6 @@ fn report_item(report: &mut ImportReport, planned: &PlannedItem) {
         ItemAction::Keep => report.unchanged += 1,
         ItemAction::KeepEdited => report.edited_here.push(reported),
         ItemAction::Conflict => report.conflicts.push(reported),
+        ItemAction::Omit => {}
     }
 }

@@ -90,6 +90,11 @@ impl ImportReport {
             }
             text.push_str(if is_markdown { "\n" } else { "" });
         }
+        for (field, values) in &self.unknown_values {
+            let names: Vec<String> = values.iter().map(|value| format!("{value:?}")).collect();
+            let _ =
+                writeln!(text, "Unknown values of {}: {}", encode_line(field), names.join(", "));
+        }
         if self.links > 0 {
             let _ = writeln!(text, "Missing links: {}", self.links);
         }

@@ -1,0 +1,126 @@
+//! A second `reqlore import`: the identity of items, and edits in the project and in the source.
+
+use serde_json::json;
+
+use crate::client::{project, reqlore};
+use crate::copy_and_backup::run_ok;
+use crate::imports::{counts, import, record, records, write};
+use crate::init::output;
+
+#[test]
+fn own_export_updates_the_records_of_other_sources() {
+    let project = project();
+    let root = project.path();
+    write(root, "a.csv", "id,title,text\nA,one,t1\nB,two,t2\n");
+    import(root, "import a.csv");
+    run_ok(root, "add requirement native --in US-001");
+    for format in ["csv", "xlsx", "json", "reqif", "needs-json"] {
+        run_ok(root, &format!("export {format} --out own.{format}"));
+        let name = format.rsplit('-').next().unwrap();
+        let path = root.join(format!("own.{format}"));
+        std::fs::rename(path, root.join(format!("own.{name}"))).unwrap();
+        let report = import(root, &format!("import own.{name} --from {format}"));
+        assert_eq!(counts(&report), [0, 0, 5, 0, 0], "{format}: {report}");
+    }
+    let text = std::fs::read_to_string(root.join("own.csv")).unwrap();
+    write(root, "own.csv", text.replace("t1", "t3"));
+    let report = import(root, "import own.csv");
+    assert_eq!(counts(&report), [0, 0, 4, 0, 1], "{report}");
+    assert_eq!(counts(&import(root, "import own.csv --update")), [0, 1, 4, 0, 0]);
+    let all = records(root, "fs");
+    assert_eq!((all.len(), &record(&all, "one")["description"]), (5, &json!("t3")));
+    // The first source still owns its records.
+    let report = import(root, "import a.csv");
+    assert_eq!(counts(&report), [0, 0, 3, 1, 0], "{report}");
+}
+
+#[test]
+fn files_of_one_name_in_two_folders_have_their_own_items() {
+    let project = project();
+    let root = project.path();
+    write(root, "a/items.csv", "id,title\n1,Alpha\n");
+    write(root, "b/items.csv", "id,title\n1,Beta\n");
+    assert_eq!(counts(&import(root, "import a/items.csv"))[0], 3);
+    assert_eq!(counts(&import(root, "import b"))[0], 3);
+    assert_eq!(counts(&import(root, "import .")), [0, 0, 6, 0, 0]);
+    let spec = "# Login\n\n## Requirements\n### Requirement: Password\nThe user shall have one.\n";
+    write(root, "openspec/specs/login/spec.md", spec);
+    for source in ["openspec/specs/login/spec.md", "openspec/specs", "openspec"] {
+        let created = counts(&import(root, &format!("import {source}")))[0];
+        assert_eq!(created, if source.ends_with(".md") { 3 } else { 0 }, "{source}");
+    }
+}
+
+#[test]
+fn project_decides_on_the_place_of_items_without_a_parent() {
+    let project = project();
+    let root = project.path();
+    write(root, "a.csv", "ID,Title,Text\nR1,One,t1\nR2,Two,t2\n");
+    import(root, "import a.csv");
+    for command in ["add epic Base", "add story Mine --in EP-002", "link REQ-001 parent US-002"] {
+        run_ok(root, command);
+    }
+    write(root, "a.csv", "ID,Title,Text\nR1,One,t3\nR2,Two,t2\n");
+    assert_eq!(counts(&import(root, "import a.csv")), [0, 1, 3, 0, 0]);
+    let all = records(root, "fs");
+    let moved = record(&all, "One");
+    assert_eq!((&moved["description"], &moved["parent"]), (&json!("t3"), &json!("US-002")));
+    // Epics and stories that no item needs are not made again.
+    for command in ["link REQ-002 parent US-002", "delete US-001 --yes", "delete EP-001 --yes"] {
+        run_ok(root, command);
+    }
+    assert_eq!(counts(&import(root, "import a.csv")), [0, 0, 2, 0, 0]);
+    write(root, "a.csv", "ID,Title,Text,Epic\nR1,One,t3,Base\nR2,Two,t2,\n");
+    let report = import(root, "import a.csv");
+    assert_eq!(counts(&report)[1], 1, "{report}");
+}
+
+#[test]
+fn values_that_left_the_source_are_no_edits_of_the_project() {
+    let project = project();
+    let root = project.path();
+    let (old, new) = ("ID,Title,Team,Prio\nR1,One,x,Niedrig\n", "ID,Title,Prio\nR1,Two,Niedrig\n");
+    write(root, "a.csv", old);
+    import(root, "import a.csv");
+    write(root, "a.csv", new);
+    assert_eq!(counts(&import(root, "import a.csv")), [0, 1, 2, 0, 0]);
+    let all = records(root, "fs");
+    assert_eq!(record(&all, "Two")["extra"], json!({ "source_priority": "Niedrig", "team": "x" }));
+    // A value that has a meaning now replaces the key.
+    write(root, "a.toml", "[values.priority]\nNiedrig = \"Low\"\n");
+    assert_eq!(counts(&import(root, "import a.csv --map a.toml")), [0, 1, 2, 0, 0]);
+    let all = records(root, "fs");
+    let item = record(&all, "Two");
+    assert_eq!((&item["priority"], &item["extra"]), (&json!(4), &json!({ "team": "x" })));
+}
+
+#[test]
+fn new_relations_and_successors_are_written_in_one_import() {
+    let project = project();
+    let root = project.path();
+    write(root, "a.csv", "ID,Title\nR1,One\nR2,Two\n");
+    import(root, "import a.csv");
+    write(root, "a.csv", "ID,Title,depends_on,supersedes\nR1,One,,\nR2,Two,R1,R1\n");
+    let report = import(root, "import a.csv");
+    assert_eq!(report["links"], 2, "{report}");
+    let links = record(&records(root, "fs"), "Two")["links"].clone();
+    assert_eq!(links, json!({ "depends_on": ["REQ-001"], "supersedes": ["REQ-001"] }));
+}
+
+#[test]
+fn unwritten_mapping_names_the_values_that_it_lacks() {
+    let project = project();
+    let root = project.path();
+    write(root, "a.csv", "ID,Title,Prio\nR1,One,Niedrig\nR2,Two,Niedrig\n");
+    write(root, "a.toml", "[values.priority]\nHoch = \"High\"\n");
+    let command = ["import", "a.csv", "--map", "a.toml", "--dry-run"];
+    let (code, printed, _) = output(reqlore().current_dir(root).args(command));
+    assert_eq!(code, 0, "{printed}");
+    for line in [
+        "Notes: 1\n",
+        "Unknown values of priority: \"Niedrig\"\n",
+        "Add the unknown values to [values] in a.toml and run again.\n",
+    ] {
+        assert!(printed.contains(line), "{printed}");
+    }
+}
