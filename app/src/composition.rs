@@ -140,7 +140,7 @@ pub(crate) fn open_project_store(config: &AppConfig, is_adding: bool) -> Result<
     };
     if !may_be_missing {
         let advice = if is_default {
-            "pass --storage, or create it with `reqlore add`"
+            "pass --storage, or create it with `reqlore add` or `reqlore import`"
         } else {
             "correct the storage, or create it with `reqlore serve` or `reqlore copy`"
         };

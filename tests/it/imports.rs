@@ -136,6 +136,7 @@ fn exported_items_are_the_same_records_in_an_empty_project() {
     for (format, path) in [
         ("json", "json/items.json"),
         ("csv", "items.csv"),
+        ("xlsx", "items.xlsx"),
         ("reqif", "items.reqif"),
         ("needs-json", "needs/items.json"),
         ("strictdoc", "sdoc"),
@@ -261,7 +262,7 @@ fn kiro_folder_is_imported_and_follows_edited_titles() {
     let texts: Vec<&Value> = criteria.map(|one| &one["description"]).collect();
     assert_eq!(texts, ["WHEN it is wrong THEN it SHALL ask", "IF x THEN y"]);
     let (code, _, error) = output(reqlore().current_dir(root).args(["export", "kiro"]));
-    assert!(code != 0 && error.contains("kiro can only be imported"), "{error}");
+    assert!(code != 0 && error.contains("\"kiro\" is not one of openspec,"), "{error}");
 }
 
 #[test]
@@ -452,7 +453,7 @@ fn hostile_source_is_refused_and_nothing_is_written() {
         ("a.csv", &b"id,title\r\n1,\xe4\r\n"[..], "a.csv: row 2: it is not UTF-8"),
         ("a.csv", b"\xff\xfei\0d\0", "it is UTF-16"),
         ("a.csv", b"id,title\n1,x\n1,y\n", "the source has this ID twice"),
-        ("a.csv", b"id,title\n1,x\x1b[2J\n", "control character"),
+        ("a.csv", b"id,title\n1,x\x1b[2J\n", "is not allowed; write it on one line"),
         ("a.csv", b"id,title\n1,x,y\n", "a.csv: row 2: it has 3 cells"),
         ("a.csv", b"id,kind,title,parent\n1,story,a,2\n2,story,b,1\n", "its own ancestor"),
         ("a.csv", b"id,title,parent\n1,a,2\n2,b,1\n", "its own ancestor"),

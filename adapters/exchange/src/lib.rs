@@ -29,7 +29,7 @@ mod xlsx;
 
 use reqlore_domain::ports::exchange::ExchangeFormat;
 
-/// All formats. A format before another one recognizes a special form of its files.
+/// All formats, in the order of recognition: a special form of a file comes before a general one.
 pub const FORMATS: [&dyn ExchangeFormat; 14] = [
     &openspec::OpenSpec,
     &kiro::Kiro,
@@ -38,11 +38,12 @@ pub const FORMATS: [&dyn ExchangeFormat; 14] = [
     &doorstop::Doorstop,
     &strictdoc::StrictDoc,
     &reqlix::Reqlix,
-    &markdown::MarkdownDocument,
     &csv::Csv,
     &xlsx::Xlsx,
     &github::GitHub,
     &needs_json::NeedsJson,
     &reqif::ReqIf,
+    // Folders of data often have a README.
+    &markdown::MarkdownDocument,
     &json::Json,
 ];

@@ -33,6 +33,10 @@ impl ExchangeFormat for OpenSpec {
     fn write(&self, records: Vec<ListedItem>) -> Result<ExportedFiles, String> {
         Ok(write_specs(&records))
     }
+
+    fn has_place_for(&self, kind: &str) -> bool {
+        matches!(kind, "epic" | "requirement")
+    }
 }
 
 /// The capability of a path such as `openspec/specs/login/spec.md`.

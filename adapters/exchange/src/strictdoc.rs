@@ -5,6 +5,7 @@ mod sdoc;
 
 use std::collections::HashMap;
 
+use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::backlog::RelationshipType;
 use reqlore_domain::backlog::fields::find_by_name;
 use reqlore_domain::ports::exchange::{
@@ -51,6 +52,10 @@ impl ExchangeFormat for StrictDoc {
 
     fn write(&self, records: Vec<ListedItem>) -> Result<ExportedFiles, String> {
         Ok(write_documents(&records))
+    }
+
+    fn has_place_for(&self, kind: &str) -> bool {
+        ItemKind::from_name(kind).is_some()
     }
 }
 

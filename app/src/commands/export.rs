@@ -1,12 +1,12 @@
 //! `reqlore export`: writes the project's items for another tool.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::error::ErrorKind;
-use reqlore_domain::ports::exchange::{ExchangeFormat, ExportedFiles, find_format};
+use reqlore_domain::ports::exchange::{ExchangeFormat, ExportedFiles, find_format, format_names};
 use reqlore_domain::records::answers::lists::{LISTED_KEYS, ListPage, ListedItem};
 use reqlore_domain::untrusted_text::{encode_line, encode_lines};
 use reqlore_exchange::FORMATS;
@@ -15,6 +15,7 @@ use serde_json::json;
 use super::output::{clean_line, print, write_stdout, write_stdout_bytes};
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
 use crate::config::AppConfig;
+use crate::console::eprint_line;
 use crate::exit::{CommandError, Result};
 
 /// Items in one call. Each page counts all items of its kind.
@@ -27,8 +28,7 @@ const ENTITY: &str = "entity";
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  reqlore export csv --out items.csv --epic EP-001")]
 pub(crate) struct ExportOptions {
-    /// openspec, strictdoc, markdown, csv, xlsx, reqif, needs-json or json
-    #[arg(value_name = "FORMAT")]
+    #[arg(value_name = "FORMAT", help = format_names(&written_formats()).join(", "))]
     format: String,
     /// The file, or the folder for openspec and strictdoc [default: standard output]
     #[arg(long, value_name = "PATH")]
@@ -50,7 +50,7 @@ pub(crate) struct ExportOptions {
 }
 
 pub(crate) fn run(config: &AppConfig, options: &ExportOptions) -> Result<u8> {
-    let format = parse_format("FORMAT", &options.format)?;
+    let format = find_format(&written_formats(), &options.format).map_err(format_error)?;
     let client = ToolClient::open(config, &options.project, ClientPurpose::Read)?;
     let mut filter = options.filter()?;
     let mut records = Vec::new();
@@ -60,10 +60,38 @@ pub(crate) fn run(config: &AppConfig, options: &ExportOptions) -> Result<u8> {
         }
     })?;
     drop(client);
-    let count = records.len();
-    let files = format.write(records);
-    let files = files.map_err(|problem| CommandError::usage_error(format!("FORMAT: {problem}")))?;
-    write_files(files, options.out.as_deref(), count)
+    if records.is_empty() {
+        return Err(CommandError::failure("no item matches; nothing was written"));
+    }
+    let (count, left_out) = left_out(format, &records);
+    let count = records.len() - count;
+    let files = format.write(records).map_err(format_error)?;
+    if options.out.is_none() && !left_out.is_empty() {
+        eprint_line(left_out.trim_end());
+    }
+    write_files(files, options.out.as_deref(), (count, &left_out))
+}
+
+fn format_error(problem: String) -> CommandError {
+    CommandError::usage_error(format!("FORMAT: {problem}"))
+}
+
+fn written_formats() -> Vec<&'static dyn ExchangeFormat> {
+    FORMATS.into_iter().filter(|format| format.write(Vec::new()).is_ok()).collect()
+}
+
+/// The records that the format has no place for, as a sentence.
+fn left_out(format: &dyn ExchangeFormat, records: &[ListedItem]) -> (usize, String) {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for record in records.iter().filter(|record| !format.has_place_for(&record.kind)) {
+        *counts.entry(&record.kind).or_default() += 1;
+    }
+    let parts: Vec<String> = counts.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+    let sentence = match &*parts.join(", ") {
+        "" => String::new(),
+        parts => format!("Left out, because {} has no place for them: {parts}.\n", format.name()),
+    };
+    (counts.values().sum(), sentence)
 }
 
 /// `argument` named the format.
@@ -82,8 +110,8 @@ pub(super) fn visit_records(client: &ToolClient, mut visit: impl FnMut(ListedIte
             json!({ "kind": kind, "sort": "reference", "show": keys, "limit": PAGE_ITEMS });
         loop {
             let page: ListPage = match client.call("list_items", arguments.clone()) {
-                // The toolset of the kind is turned off.
-                Err(error) if error.kind == ErrorKind::InvalidArgument => break,
+                // The toolset of entities is turned off.
+                Err(error) if error.kind == ErrorKind::InvalidArgument && kind == ENTITY => break,
                 page => page?,
             };
             page.items.into_iter().for_each(&mut visit);
@@ -142,7 +170,11 @@ impl RecordFilter<'_> {
     }
 }
 
-fn write_files(files: ExportedFiles, out: Option<&Path>, count: usize) -> Result<u8> {
+fn write_files(
+    files: ExportedFiles,
+    out: Option<&Path>,
+    (count, left_out): (usize, &str),
+) -> Result<u8> {
     if files.is_empty() {
         return Err(CommandError::failure("no item fits this format; nothing was written"));
     }
@@ -170,5 +202,5 @@ fn write_files(files: ExportedFiles, out: Option<&Path>, count: usize) -> Result
         std::fs::write(&path, content).map_err(failed)?;
     }
     let noun = if count == 1 { "item" } else { "items" };
-    print(&format!("Wrote {count} {noun} to {shown}.\n"))
+    print(&format!("Wrote {count} {noun} to {shown}.\n{left_out}"))
 }

@@ -78,11 +78,11 @@ fn from_help() -> String {
 
 pub(crate) fn run(config: &AppConfig, options: &ImportCommandOptions) -> Result<u8> {
     let mapping = read_mapping(options.map.as_deref())?;
-    let paths = source_files(&options.source)?;
+    let paths = source_files(&options.source, &config.root)?;
     let named = options.from.as_deref().or(Some(&mapping.format)).filter(|name| !name.is_empty());
-    let format = match named {
+    let (format, ignored) = match named {
         Some("agentic-knowledge") => return Err(docsets_error(&options.source)),
-        Some(name) => parse_format("--from", name)?,
+        Some(name) => (parse_format("--from", name)?, None),
         None => recognize(&paths)?,
     };
     let purpose = if options.dry_run { ClientPurpose::Read } else { ClientPurpose::Add };
@@ -100,6 +100,7 @@ pub(crate) fn run(config: &AppConfig, options: &ImportCommandOptions) -> Result<
         }
         imported => imported?,
     };
+    imported.notes.extend(ignored);
     let has_new_fields =
         options.add_fields && add_fields(&mut document, &mut schema, &mapping, &mut imported)?;
     let import = ImportOptions {
@@ -180,16 +181,24 @@ fn source_error(path: &Path, problem: impl std::fmt::Display) -> CommandError {
     CommandError::usage_error(format!("SOURCE: {}: {problem}", shown(path)))
 }
 
-/// The files of a source, with their paths in it.
-fn source_files(source: &Path) -> Result<Vec<(String, PathBuf)>> {
-    let found = std::fs::metadata(source).map_err(|error| source_error(source, error))?;
+/// The files of a source, with their paths below the root, or in a source outside of it. The same
+/// file has the same path in an import of one of its folders.
+fn source_files(source: &Path, root: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let found = source.canonicalize().map_err(|error| source_error(source, error))?;
+    let folder = if found.is_dir() { Some(&*found) } else { found.parent() };
+    let root = root.canonicalize().unwrap_or_default();
+    let below = folder.and_then(|folder| folder.strip_prefix(root).ok()).unwrap_or(Path::new(""));
+    let mut prefix = String::new();
+    for name in below {
+        prefix.extend([&*name.to_string_lossy(), "/"]);
+    }
     let mut files = Vec::new();
     if found.is_dir() {
-        add_folder(source, "", 0, &mut files)?;
+        add_folder(source, &prefix, 0, &mut files)?;
         files.sort();
     } else {
-        let name = source.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        files.push((name, source.to_owned()));
+        let name = source.file_name().unwrap_or_default().to_string_lossy();
+        files.push((prefix + &name, source.to_owned()));
     }
     let mut bytes = 0;
     for (_, path) in &files {
@@ -201,11 +210,9 @@ fn source_files(source: &Path) -> Result<Vec<(String, PathBuf)>> {
             Err(source_error(source, format!("it has no file that ends with {extensions}")))
         }
         bytes if bytes > MAX_SOURCE_BYTES => {
-            let size = bytes >> 20;
-            Err(source_error(
-                source,
-                format!("it has {size} MiB; at most 100 are allowed, split it"),
-            ))
+            let size = bytes.div_ceil(1 << 20);
+            let problem = format!("it has {size} MiB; at most 100 are allowed; split it");
+            Err(source_error(source, problem))
         }
         _ => Ok(files),
     }
@@ -250,29 +257,35 @@ fn docsets_error(path: &Path) -> CommandError {
     )
 }
 
-/// The first format that recognizes a file.
-fn recognize(files: &[(String, PathBuf)]) -> Result<&'static dyn ExchangeFormat> {
-    let (mut found, mut docsets) = (FORMATS.len(), None);
+/// The first format that recognizes a file, and a note on files of other formats.
+fn recognize(files: &[(String, PathBuf)]) -> Result<(&'static dyn ExchangeFormat, Option<String>)> {
+    let (mut counts, mut docsets) = ([0; FORMATS.len()], None);
     for (name, path) in files {
         let mut bytes = Vec::new();
         let file = File::open(path).map_err(|error| source_error(path, error))?;
         let read = file.take(SAMPLE_BYTES).read_to_end(&mut bytes);
         read.map_err(|error| source_error(path, error))?;
         let beginning = String::from_utf8_lossy(&bytes);
-        let format = FORMATS.iter().position(|format| format.recognizes(name, &beginning));
-        found = found.min(format.unwrap_or(found));
+        if let Some(format) = FORMATS.iter().position(|one| one.recognizes(name, &beginning)) {
+            counts[format] += 1;
+        }
         if beginning.lines().any(|line| line == "docsets:") {
             docsets = Some(path);
         }
     }
-    FORMATS.get(found).copied().ok_or_else(|| {
+    let mut found = FORMATS.into_iter().zip(counts).filter(|(_, count)| *count > 0);
+    let Some((format, _)) = found.next() else {
         if let Some(path) = docsets {
-            return docsets_error(path);
+            return Err(docsets_error(path));
         }
         let names = format_names(&FORMATS).join("|");
         let message = format!("SOURCE: the format is unknown; name it with --from {names}");
-        CommandError::usage_error(message)
-    })
+        return Err(CommandError::usage_error(message));
+    };
+    let others: Vec<String> =
+        found.map(|(format, count)| format!("{count} of {}", format.name())).collect();
+    let ignored = format!("ignored files of other formats: {}; use --from", others.join(", "));
+    Ok((format, Some(ignored).filter(|_| !others.is_empty())))
 }
 
 fn read_items(
@@ -292,7 +305,8 @@ fn read_items(
     if imported.items.is_empty() {
         let name = format.name();
         return Err(problem(format!(
-            "it has no item in the format {name}; name another with --from"
+            "it has no item in the format {name}; check the ending of its name, or name another \
+             format with --from"
         )));
     }
     Ok(imported)
@@ -360,7 +374,7 @@ fn print_report(
     if !mapping.columns.is_empty() {
         text += if options.markdown { "\n## Columns\n" } else { "Columns:\n" };
         for (column, field) in &mapping.columns {
-            let field = if field.is_empty() { "(not taken)" } else { field };
+            let field = if field.is_empty() { "(ignored)" } else { field };
             let bullet = if options.markdown { "- " } else { "  " };
             text += &format!("{bullet}{} → {}\n", encode_line(column), encode_line(field));
         }
@@ -368,10 +382,15 @@ fn print_report(
     text += if options.markdown { "\n" } else { "" };
     text += &report.text(options.markdown, MAX_LINES);
     for (from, to) in renumbered {
-        text += &format!("{} of the source is {to} here\n", encode_line(from));
+        text += &format!("Renumbered: {} → {to}\n", encode_line(from));
     }
-    if let Some(map) = options.map.as_deref().filter(|_| is_mapped) {
-        text += &format!("The mapping was written to {}; edit it and run again.\n", shown(map));
+    if let Some(map) = options.map.as_deref() {
+        let map = shown(map);
+        if is_mapped {
+            text += &format!("The mapping was written to {map}; edit it and run again.\n");
+        } else if !report.unknown_values.is_empty() {
+            text += &format!("Add the unknown values to [values] in {map} and run again.\n");
+        }
     }
     print(&text)
 }

@@ -37,7 +37,12 @@ pub trait ExchangeFormat: Sync {
     /// Renders records, each parent before its children, as files. The error says what to do
     /// instead.
     fn write(&self, _records: Vec<ListedItem>) -> Result<ExportedFiles, String> {
-        Err(format!("{} can only be imported; use json", self.name()))
+        Err(format!("{} can only be imported", self.name()))
+    }
+
+    /// True if written files contain the records of a kind, not only its name as a heading.
+    fn has_place_for(&self, _kind: &str) -> bool {
+        true
     }
 }
 
@@ -49,7 +54,7 @@ pub fn find_format(
     let mut all = formats.iter().copied();
     all.find(|format| format.name().eq_ignore_ascii_case(name.trim())).ok_or_else(|| {
         let (shown, names) = (truncate_echo(name), format_names(formats).join(", "));
-        format!("{shown:?} is not a format; use one of {names}")
+        format!("{shown:?} is not one of {names}")
     })
 }
 
@@ -123,7 +128,7 @@ pub struct ImportedItem {
     pub links: BTreeMap<String, Vec<String>>,
 }
 
-/// The items of a source, and what was not taken.
+/// The items of a source, and what was ignored.
 #[derive(Debug, Default, PartialEq)]
 pub struct ImportedItems {
     pub items: Vec<ImportedItem>,
@@ -142,7 +147,7 @@ impl ImportedItems {
     }
 }
 
-/// Written files with their paths; one file may have an empty path, which is standard output.
+/// Written files with their paths. A path with a folder needs a folder to write to.
 pub type ExportedFiles = Vec<(String, Vec<u8>)>;
 
 /// The meaning of columns and values, as a user may edit it in a file.
@@ -151,7 +156,7 @@ pub type ExportedFiles = Vec<(String, Vec<u8>)>;
 pub struct ImportMapping {
     pub format: String,
     /// The field of each column: a built-in or custom field, `tag`, an extra key, or empty for a
-    /// column that is not taken.
+    /// column that is ignored.
     pub columns: BTreeMap<String, String>,
     /// The values of built-in fields, such as `status`, by their text in the source.
     pub values: BTreeMap<String, BTreeMap<String, String>>,
