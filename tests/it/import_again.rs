@@ -70,9 +70,14 @@ fn project_decides_on_the_place_of_items_without_a_parent() {
         run_ok(root, command);
     }
     assert_eq!(counts(&import(root, "import a.csv")), [0, 0, 2, 0, 0]);
-    write(root, "a.csv", "ID,Title,Text,Epic\nR1,One,t3,Base\nR2,Two,t2,\n");
-    let report = import(root, "import a.csv");
-    assert_eq!(counts(&report)[1], 1, "{report}");
+    // A parent that the source names for the first time replaces a generated one only.
+    write(root, "b.csv", "ID,Title,Epic\nR3,Three,\nR4,Four,\n");
+    import(root, "import b.csv");
+    run_ok(root, "link REQ-003 parent US-002");
+    write(root, "b.csv", "ID,Title,Epic\nR3,Three,EP-002\nR4,Four,EP-002\n");
+    let report = import(root, "import b.csv");
+    assert_eq!((counts(&report)[1], counts(&report)[4]), (1, 1), "{report}");
+    assert_eq!(report["gone"], json!([]));
 }
 
 #[test]
@@ -86,12 +91,80 @@ fn values_that_left_the_source_are_no_edits_of_the_project() {
     assert_eq!(counts(&import(root, "import a.csv")), [0, 1, 2, 0, 0]);
     let all = records(root, "fs");
     assert_eq!(record(&all, "Two")["extra"], json!({ "source_priority": "Niedrig", "team": "x" }));
-    // A value that has a meaning now replaces the key.
+    // A value that has a meaning now replaces the key. The project may have edited it before.
     write(root, "a.toml", "[values.priority]\nNiedrig = \"Low\"\n");
-    assert_eq!(counts(&import(root, "import a.csv --map a.toml")), [0, 1, 2, 0, 0]);
+    assert_eq!(counts(&import(root, "import a.csv --map a.toml")), [0, 0, 2, 0, 1]);
+    assert_eq!(counts(&import(root, "import a.csv --map a.toml --update")), [0, 1, 2, 0, 0]);
     let all = records(root, "fs");
     let item = record(&all, "Two");
     assert_eq!((&item["priority"], &item["extra"]), (&json!(4), &json!({ "team": "x" })));
+}
+
+#[test]
+fn source_without_a_text_or_status_keeps_those_of_the_project() {
+    let project = project();
+    let root = project.path();
+    write(root, "a.csv", "ID,Title,Text,Status\nR1,One,t1,Active\nR2,Two,t2,Draft\n");
+    import(root, "import a.csv");
+    write(root, "a.csv", "ID,Title\nR1,One\nR2,Three\n");
+    assert_eq!(counts(&import(root, "import a.csv")), [0, 1, 3, 0, 0]);
+    let all = records(root, "fs");
+    assert_eq!(record(&all, "One")["status"], "Active");
+    assert_eq!(record(&all, "Three")["description"], "t2");
+    // An edit of the project is never taken for an old value.
+    run_ok(root, "set REQ-001 title=Mine");
+    write(root, "a.csv", "ID,Title\nR1,Yours\nR2,Three\n");
+    assert_eq!(counts(&import(root, "import a.csv")), [0, 0, 3, 0, 1]);
+}
+
+#[test]
+fn repeated_ids_are_a_problem_of_the_source() {
+    let project = project();
+    let root = project.path();
+    write(root, "a.csv", "ID,Title,Parent\nR1,a,\nR2,b,R1\nR1,c,\n");
+    let (code, printed, error) = output(reqlore().current_dir(root).args(["import", "a.csv"]));
+    assert_eq!(code, 1, "{error}");
+    assert!(printed.contains("csv:a.csv#R1: the source has this ID twice"), "{printed}");
+}
+
+#[cfg(unix)]
+#[test]
+fn linked_file_keeps_its_identity() {
+    let project = project();
+    let root = project.path();
+    for (name, title) in [("1", "One"), ("2", "Two")] {
+        write(root, &format!("exports/{name}/items.csv"), format!("ID,Title\nR1,{title}\n"));
+    }
+    let link = root.join("latest.csv");
+    std::os::unix::fs::symlink("exports/1/items.csv", &link).unwrap();
+    assert_eq!(counts(&import(root, "import latest.csv"))[0], 3);
+    std::fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink("exports/2/items.csv", &link).unwrap();
+    assert_eq!(counts(&import(root, "import latest.csv")), [0, 1, 2, 0, 0]);
+}
+
+#[test]
+fn json_removes_values_and_keeps_unknown_keys() {
+    let project = project();
+    let root = project.path();
+    let file = |values: &str| {
+        format!(
+            "{{\"format\": \"reqlore-items\", \"items\": [{{\"reference_id\": \"US-001\", \"kind\": \"user_story\", \
+             \"title\": \"Pay\"{values}}}]}}"
+        )
+    };
+    let values = ", \"tags\": [\"a\"], \"assignee_username\": \"ann\", \"team\": 5";
+    write(root, "a.json", file(values));
+    assert_eq!(counts(&import(root, "import a.json"))[0], 2);
+    let story = record(&records(root, "fs"), "Pay").clone();
+    assert_eq!(
+        (&story["tags"], &story["assignee_username"], &story["extra"]),
+        (&json!(["a"]), &json!("ann"), &json!({ "team": "5" }))
+    );
+    write(root, "a.json", file(""));
+    assert_eq!(counts(&import(root, "import a.json")), [0, 1, 1, 0, 0]);
+    let story = record(&records(root, "fs"), "Pay").clone();
+    assert_eq!((&story["tags"], &story["assignee_username"]), (&json!([]), &json!(null)));
 }
 
 #[test]

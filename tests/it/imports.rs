@@ -262,7 +262,7 @@ fn kiro_folder_is_imported_and_follows_edited_titles() {
     let texts: Vec<&Value> = criteria.map(|one| &one["description"]).collect();
     assert_eq!(texts, ["WHEN it is wrong THEN it SHALL ask", "IF x THEN y"]);
     let (code, _, error) = output(reqlore().current_dir(root).args(["export", "kiro"]));
-    assert!(code != 0 && error.contains("\"kiro\" is not one of openspec,"), "{error}");
+    assert!(code != 0 && error.contains("kiro can only be imported; use json"), "{error}");
 }
 
 #[test]

@@ -17,6 +17,8 @@ pub(crate) struct TableRow {
     pub(crate) cells: Vec<String>,
 }
 
+/// The rows in which headings are found, below a title.
+pub(crate) const HEADING_ROWS: usize = 20;
 /// Maximum number of columns.
 pub(crate) const MAX_COLUMNS: usize = 1_000;
 /// Columns of our own CSV that are derived and not imported.

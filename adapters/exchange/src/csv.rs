@@ -9,13 +9,13 @@ use reqlore_domain::ports::exchange::{
 use reqlore_domain::records::answers::csv::{BYTE_ORDER_MARK, whole_items_csv};
 use reqlore_domain::records::answers::lists::ListedItem;
 
-use crate::columns::TableRow;
+use crate::columns::{HEADING_ROWS, TableRow, find_columns};
 use crate::jira::JiraParents;
 use crate::table::TableReader;
 
 pub(crate) struct Csv;
 
-/// Follows a file. A cell that contains it has an open quote.
+/// Appended to each file. A cell that ends with it has an unclosed quote.
 const END: &str = "\n\0";
 const END_CELL: &str = "\0";
 const SEPARATORS: [u8; 4] = [b'|', b'\t', b';', b','];
@@ -89,10 +89,29 @@ fn read_file(
     let builder = builder.delimiter(separator).flexible(true).has_headers(false);
     let records = builder.from_reader(file.content.chain(END.as_bytes())).into_records();
     let mut rows = records.map(read_record).filter(|row| !row.as_ref().is_ok_and(is_end));
-    let headings = rows.next().transpose()?.unwrap_or_default().cells;
+    let (headings, read) = find_headings(&mut rows, mapping)?;
     let mut table = TableReader::new(file.path, imported, jira);
-    table.read(&headings, rows, mapping)?;
+    table.read(&headings, read.into_iter().map(Ok).chain(rows), mapping)?;
     table.finish()
+}
+
+/// The first row with a heading for the title; if none has one, the first row and the rows that
+/// were read after it.
+fn find_headings(
+    rows: &mut impl Iterator<Item = Result<TableRow, String>>,
+    mapping: &ImportMapping,
+) -> Result<(Vec<String>, Vec<TableRow>), String> {
+    let mut read = Vec::new();
+    for row in rows.take(HEADING_ROWS) {
+        let row = row?;
+        let columns = find_columns(&row.cells, &[], &mut mapping.clone())?;
+        if columns.iter().any(|(_, field)| field == "title") {
+            return Ok((row.cells, Vec::new()));
+        }
+        read.push(row);
+    }
+    let first = if read.is_empty() { TableRow::default() } else { read.remove(0) };
+    Ok((first.cells, read))
 }
 
 fn read_record(record: ::csv::Result<::csv::StringRecord>) -> Result<TableRow, String> {

@@ -34,8 +34,12 @@ impl ExchangeFormat for OpenSpec {
         Ok(write_specs(&records))
     }
 
-    fn has_place_for(&self, kind: &str) -> bool {
+    fn can_write_kind(&self, kind: &str) -> bool {
         matches!(kind, "epic" | "requirement")
+    }
+
+    fn needs_parents(&self) -> bool {
+        true
     }
 }
 

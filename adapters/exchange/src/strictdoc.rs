@@ -54,8 +54,12 @@ impl ExchangeFormat for StrictDoc {
         Ok(write_documents(&records))
     }
 
-    fn has_place_for(&self, kind: &str) -> bool {
+    fn can_write_kind(&self, kind: &str) -> bool {
         ItemKind::from_name(kind).is_some()
+    }
+
+    fn needs_parents(&self) -> bool {
+        true
     }
 }
 

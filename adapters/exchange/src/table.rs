@@ -127,6 +127,7 @@ impl<'a> TableReader<'a> {
         item.links.retain(|_, targets| !targets.is_empty());
         let [.., text] = cells;
         text.clone_into(&mut item.text);
+        item.lacks_text = !self.columns.iter().any(|(_, field)| field == "text");
         let [id, kind, title, parent, epic, story, _] = cells.map(str::trim);
         item.id = Some(id.to_owned()).filter(|id| !id.is_empty());
         item.parent = Some(parent.to_owned()).filter(|parent| !parent.is_empty());

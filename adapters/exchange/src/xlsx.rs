@@ -18,14 +18,12 @@ use reqlore_domain::records::answers::lists::ListedItem;
 
 use self::cells::{SheetRows, error_text};
 use crate::archive::read_archive;
-use crate::columns::find_columns;
+use crate::columns::{HEADING_ROWS, find_columns};
 use crate::jira::JiraParents;
 use crate::table::TableReader;
 
 pub(crate) struct Xlsx;
 
-/// The rows in which headings are found, below a title.
-const HEADING_ROWS: usize = 20;
 /// The memory that the texts or the styles of a workbook may take.
 const MAX_PART_MEMORY: usize = 256 << 20;
 /// Overhead of a text and of a style in memory.

@@ -1,6 +1,6 @@
 //! `reqlore export`: writes the project's items for another tool.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
@@ -50,7 +50,10 @@ pub(crate) struct ExportOptions {
 }
 
 pub(crate) fn run(config: &AppConfig, options: &ExportOptions) -> Result<u8> {
-    let format = find_format(&written_formats(), &options.format).map_err(format_error)?;
+    let named = |formats: &[_]| find_format(formats, &options.format);
+    let format = named(&FORMATS).or_else(|_| named(&written_formats())).map_err(format_error)?;
+    // Before the project is read.
+    format.write(Vec::new()).map_err(format_error)?;
     let client = ToolClient::open(config, &options.project, ClientPurpose::Read)?;
     let mut filter = options.filter()?;
     let mut records = Vec::new();
@@ -80,16 +83,27 @@ fn written_formats() -> Vec<&'static dyn ExchangeFormat> {
     FORMATS.into_iter().filter(|format| format.write(Vec::new()).is_ok()).collect()
 }
 
-/// The records that the format has no place for, as a sentence.
+/// The number of records that the format cannot write, and a sentence about them. Parents come
+/// before children.
 fn left_out(format: &dyn ExchangeFormat, records: &[ListedItem]) -> (usize, String) {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for record in records.iter().filter(|record| !format.has_place_for(&record.kind)) {
-        *counts.entry(&record.kind).or_default() += 1;
+    let mut written = HashSet::new();
+    for ListedItem { kind, reference_id, parent, .. } in records {
+        let is_below = parent.as_ref().is_none_or(|parent| written.contains(parent));
+        if !format.needs_parents() || is_below {
+            written.insert(reference_id);
+        }
+        if !format.can_write_kind(kind) || !written.contains(reference_id) {
+            *counts.entry(kind).or_default() += 1;
+        }
     }
     let parts: Vec<String> = counts.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
     let sentence = match &*parts.join(", ") {
         "" => String::new(),
-        parts => format!("Left out, because {} has no place for them: {parts}.\n", format.name()),
+        parts => format!(
+            "Not exported, because {} has no such kind or no parent for them: {parts}.\n",
+            format.name()
+        ),
     };
     (counts.values().sum(), sentence)
 }
@@ -185,7 +199,9 @@ fn write_files(
             Some((_, content)) if !is_tree && io::stdout().is_terminal() => {
                 match String::from_utf8(content) {
                     Ok(text) => write_stdout(&encode_lines(&text)),
-                    Err(_) => Err(CommandError::usage_error("--out: name a file")),
+                    Err(_) => {
+                        Err(CommandError::usage_error("--out: this format is binary; name a file"))
+                    }
                 }
             }
             Some((_, content)) if !is_tree => write_stdout_bytes(&content),

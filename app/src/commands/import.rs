@@ -78,7 +78,7 @@ fn from_help() -> String {
 
 pub(crate) fn run(config: &AppConfig, options: &ImportCommandOptions) -> Result<u8> {
     let mapping = read_mapping(options.map.as_deref())?;
-    let paths = source_files(&options.source, &config.root)?;
+    let paths = source_files(&options.source, project_root(config, &options.project))?;
     let named = options.from.as_deref().or(Some(&mapping.format)).filter(|name| !name.is_empty());
     let (format, ignored) = match named {
         Some("agentic-knowledge") => return Err(docsets_error(&options.source)),
@@ -181,13 +181,21 @@ fn source_error(path: &Path, problem: impl std::fmt::Display) -> CommandError {
     CommandError::usage_error(format!("SOURCE: {}: {problem}", shown(path)))
 }
 
-/// The files of a source, with their paths below the root, or in a source outside of it. The same
-/// file has the same path in an import of one of its folders.
-fn source_files(source: &Path, root: &Path) -> Result<Vec<(String, PathBuf)>> {
-    let found = source.canonicalize().map_err(|error| source_error(source, error))?;
-    let folder = if found.is_dir() { Some(&*found) } else { found.parent() };
-    let root = root.canonicalize().unwrap_or_default();
-    let below = folder.and_then(|folder| folder.strip_prefix(root).ok()).unwrap_or(Path::new(""));
+/// The root of the project; `None` for a team server in a folder without a project.
+fn project_root<'c>(config: &'c AppConfig, project: &ProjectOptions) -> Option<&'c Path> {
+    let has_root = config.found_root.as_ref().is_none_or(|found| found.reason.is_some());
+    (has_root || project.server_url().is_none()).then_some(&*config.root)
+}
+
+/// The files of a source, with their paths relative to the root, or to a source outside of it.
+fn source_files(source: &Path, root: Option<&Path>) -> Result<Vec<(String, PathBuf)>> {
+    let found = std::fs::metadata(source).map_err(|error| source_error(source, error))?;
+    // Without the target of a linked file: it keeps its identity when the link changes.
+    let folder = if found.is_dir() { Some(source) } else { source.parent() };
+    let folder = folder.filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder.canonicalize().map_err(|error| source_error(source, error))?;
+    let root = root.and_then(|root| root.canonicalize().ok());
+    let below = root.and_then(|root| folder.strip_prefix(root).ok()).unwrap_or(Path::new(""));
     let mut prefix = String::new();
     for name in below {
         prefix.extend([&*name.to_string_lossy(), "/"]);
@@ -283,8 +291,9 @@ fn recognize(files: &[(String, PathBuf)]) -> Result<(&'static dyn ExchangeFormat
         return Err(CommandError::usage_error(message));
     };
     let others: Vec<String> =
-        found.map(|(format, count)| format!("{count} of {}", format.name())).collect();
-    let ignored = format!("ignored files of other formats: {}; use --from", others.join(", "));
+        found.map(|(format, count)| format!("{count} {}", format.name())).collect();
+    let others = others.join(", ");
+    let ignored = format!("ignored files of other formats: {others}; import them with --from");
     Ok((format, Some(ignored).filter(|_| !others.is_empty())))
 }
 

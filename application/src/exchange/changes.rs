@@ -201,7 +201,7 @@ impl ImportPlan<'_> {
                 name => _ = group.insert(name.to_owned(), value.clone()),
             }
         }
-        // A record of another source stays one of it.
+        // Keeps the identity that an import of another source wrote.
         if stored.as_ref().is_none_or(|stored| !stored.has_other_source()) {
             extra.insert(IMPORTED_FROM.to_owned(), json!(format!("{} {hash}", item.source)));
         }

@@ -64,7 +64,9 @@ impl ItemReader<'_> {
             values.insert("title".to_owned(), json!(item.title));
             problems.extend(Title::try_from(item.title.clone()).err().map(|one| ("title", one)));
         }
-        values.insert("text".to_owned(), text_hash(&item.text));
+        if !(item.lacks_text && item.text.is_empty()) {
+            values.insert("text".to_owned(), text_hash(&item.text));
+        }
         problems.extend(Description::try_from(item.text.clone()).err().map(|one| ("text", one)));
         for (field, problem) in problems {
             self.report.problem(format!("{}: {field}: {problem}", item.source));

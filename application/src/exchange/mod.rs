@@ -6,6 +6,7 @@
 //! the source is an edit there.
 
 mod changes;
+mod decision;
 pub(crate) mod import_items;
 mod item_values;
 mod new_fields;

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use reqlore_domain::backlog::{ItemKind, Reference, RelationshipType};
 use reqlore_domain::ports::exchange::{ImportedItem, file_title};
 
-use super::plan::{ImportPlan, PlannedItem, Target};
+use super::plan::{ImportPlan, PlannedItem, STORY_MARK, Target};
 
 impl ImportPlan<'_> {
     /// Finds or adds the parents of all items. A requirement below another one derives from it and
@@ -39,11 +39,11 @@ impl ImportPlan<'_> {
                 path.push(first);
                 first = *next;
             }
-            let (parent, is_placed) =
-                (self.items[first].parent.clone(), self.items[first].is_placed);
+            let (parent, keeps_parent) =
+                (self.items[first].parent.clone(), self.items[first].keeps_parent);
             for index in path {
                 self.items[index].parent.clone_from(&parent);
-                self.items[index].is_placed = is_placed;
+                self.items[index].keeps_parent = keeps_parent;
             }
         }
     }
@@ -53,7 +53,7 @@ impl ImportPlan<'_> {
         let kind = self.items[index].kind;
         let Some(parent_kind) = kind.parent else { return };
         let named = self.items[index].item.parent.clone().filter(|name| !name.trim().is_empty());
-        self.items[index].is_placed = named.is_none();
+        self.items[index].keeps_parent = named.is_none() && self.options.into.is_none();
         let target = named.map(|name| self.find(index, name.trim()));
         let parent = match target {
             Some(Target::Item(parent)) if self.items[parent].kind.name == parent_kind.name() => {
@@ -104,7 +104,7 @@ impl ImportPlan<'_> {
         }
         let path = self.path_of(index);
         let title = file_title(&path).to_owned();
-        self.made(ItemKind::Epic, format!("{path}#"), title)
+        self.generate(ItemKind::Epic, format!("{path}#"), title)
     }
 
     /// The story of an epic that holds what the source has directly below the epic.
@@ -121,10 +121,11 @@ impl ImportPlan<'_> {
                 (path, epic.clone(), title)
             }
         };
-        let story = self.made(ItemKind::UserStory, format!("{path}#{id}~story"), title)?;
+        let story =
+            self.generate(ItemKind::UserStory, format!("{path}#{id}{STORY_MARK}"), title)?;
         if let Target::Item(story) = story {
             self.items[story].parent = Some(epic);
-            self.items[story].is_placed = true;
+            self.items[story].keeps_parent = true;
         }
         Some(story)
     }
@@ -136,15 +137,16 @@ impl ImportPlan<'_> {
         path.split_once(':').map_or(path, |(_, path)| path).to_owned()
     }
 
-    /// An item that the source lacks, made once.
-    fn made(&mut self, kind: ItemKind, source: String, title: String) -> Option<Target> {
+    /// An epic or story that the source lacks, once.
+    fn generate(&mut self, kind: ItemKind, source: String, title: String) -> Option<Target> {
         if let Some(index) = self.by_source.get(&self.bounded_source(&source)) {
             return Some(Target::Item(*index));
         }
         let kind = kind.name().to_owned();
-        let item = ImportedItem { source, kind, title, ..ImportedItem::default() };
+        let item =
+            ImportedItem { source, kind, title, lacks_text: true, ..ImportedItem::default() };
         let index = self.add(item)?;
-        self.items[index].is_made = true;
+        self.items[index].is_generated = true;
         Some(Target::Item(index))
     }
 

@@ -1,6 +1,6 @@
 //! The plan of an import: the action for each item, decided by its identity and hashes.
 
-use std::cmp::Reverse;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use reqlore_domain::backlog::fields::find_by_name;
@@ -17,12 +17,12 @@ use serde_json::{Value, json};
 use super::item_values::{
     ItemReader, ItemValues, has_relation, is_empty, record_values, short_hash, values_hash,
 };
-use super::report::{ImportReport, ReportedItem};
+use super::report::ImportReport;
 
 /// The key of the identity of a record in its values.
-const OWN_KEY: &str = "extra.imported_from";
-/// Begins the extra keys of values that their fields do not take.
-const KEPT_PREFIX: &str = "extra.source_";
+pub(super) const IDENTITY_KEY: &str = "extra.imported_from";
+/// Ends the source of a generated story.
+pub(super) const STORY_MARK: &str = "~story";
 
 /// Choices of the user.
 #[derive(Debug, Clone, Default)]
@@ -49,7 +49,7 @@ pub(super) enum ItemAction {
     KeepEdited,
     /// Edited on both sides, or the same record without an import.
     Conflict,
-    /// Made for items that have a place in the project.
+    /// A generated parent that no item needs, because its items already have one.
     Omit,
 }
 
@@ -61,10 +61,10 @@ pub(super) struct PlannedItem {
     pub(super) action: ItemAction,
     /// The target of its parent and of its links, which are found at the end.
     pub(super) parent: Option<Target>,
-    /// True if the source names no parent: the project decides on the place of the record.
-    pub(super) is_placed: bool,
+    /// True if the source names no parent, so that an existing record keeps its own.
+    pub(super) keeps_parent: bool,
     /// True for an epic or story that the source lacks.
-    pub(super) is_made: bool,
+    pub(super) is_generated: bool,
     pub(super) links: Vec<(String, Target)>,
     pub(super) hash: String,
 }
@@ -73,17 +73,17 @@ pub(super) struct PlannedItem {
 pub(super) struct StoredMatch {
     pub(super) id: String,
     pub(super) version: String,
-    /// The hash of the last import; `None` for a record that no import of this source wrote.
-    hash: Option<String>,
+    /// The hash of the last import; `None` if this source did not create the record.
+    pub(super) hash: Option<String>,
     pub(super) values: ItemValues,
-    parent: Option<String>,
+    pub(super) parent: Option<String>,
     pub(super) links: BTreeMap<String, Vec<String>>,
 }
 
 impl StoredMatch {
     /// True for a record that an import of another source wrote.
     pub(super) fn has_other_source(&self) -> bool {
-        self.hash.is_none() && self.values.contains_key(OWN_KEY)
+        self.hash.is_none() && self.values.contains_key(IDENTITY_KEY)
     }
 }
 
@@ -105,7 +105,9 @@ pub struct ImportPlan<'s> {
     /// The files of the source, as identities begin with them.
     paths: HashSet<String>,
     /// The records of the project, with the items that they are.
-    stored: HashMap<String, Option<usize>>,
+    pub(super) stored: HashMap<String, Option<usize>>,
+    /// The records that imports generated as parents.
+    pub(super) generated: HashSet<String>,
     /// The links of all records of the project, as [`link_key`] has them.
     stored_links: HashSet<(String, String, String)>,
     /// The links that the project lacks: the item and the position in its links.
@@ -127,6 +129,7 @@ impl<'s> ImportPlan<'s> {
             by_id: HashMap::new(),
             paths: HashSet::new(),
             stored: HashMap::new(),
+            generated: HashSet::new(),
             stored_links: HashSet::new(),
             missing_links: Vec::new(),
             written: BTreeMap::new(),
@@ -156,9 +159,12 @@ impl<'s> ImportPlan<'s> {
             return None;
         };
         let index = self.items.len();
-        if self.by_source.insert(item.source.clone(), index).is_some() {
-            self.report.problem(format!("{}: the source has this ID twice", item.source));
-            return None;
+        match self.by_source.entry(item.source.clone()) {
+            Entry::Vacant(entry) => _ = entry.insert(index),
+            Entry::Occupied(_) => {
+                self.report.problem(format!("{}: the source has this ID twice", item.source));
+                return None;
+            }
         }
         let path = item.source.split_once('#').map(|(path, _)| path);
         if let Some(path) = path.filter(|path| !self.paths.contains(*path)) {
@@ -204,8 +210,8 @@ impl<'s> ImportPlan<'s> {
             stored: None,
             action,
             parent: None,
-            is_placed: false,
-            is_made: false,
+            keeps_parent: false,
+            is_generated: false,
             links,
             hash,
         });
@@ -254,9 +260,13 @@ impl<'s> ImportPlan<'s> {
             });
         }
         if let (None, Some((source, _))) = (found, imported)
+            && !self.by_source.contains_key(source)
             && self.is_of_source(source)
         {
             self.report.gone.push(format!("{id} ({source})"));
+        }
+        if imported.is_some_and(|(source, _)| is_generated(source)) {
+            self.generated.insert(id.clone());
         }
         self.stored.insert(id.clone(), found);
         for (relation, targets) in &record.links {
@@ -274,87 +284,14 @@ impl<'s> ImportPlan<'s> {
         }));
     }
 
-    /// True for a file that this import read.
+    /// True for an item of a file that this import read, except for a generated parent.
     fn is_of_source(&self, source: &str) -> bool {
-        source.split_once('#').is_some_and(|(path, _)| self.paths.contains(path))
-    }
-
-    /// Decides on the action for each item, after all records were added.
-    pub fn decide(&mut self) {
-        for index in 0..self.items.len() {
-            self.find_links(index);
-            self.check_parent(index);
-        }
-        self.omit_places();
-        for index in 0..self.items.len() {
-            self.clear_outdated(index);
-            let mut given = self.items[index].values.clone();
-            let parent = self.items[index].parent.as_ref().filter(|_| !self.items[index].is_placed);
-            let parent = parent.map(|parent| self.identity(parent));
-            given.extend(parent.map(|parent| ("parent".to_owned(), json!(parent))));
-            let hash = values_hash(&given, &given);
-            let action = match &self.items[index].stored {
-                None if self.items[index].action == ItemAction::Omit => ItemAction::Omit,
-                None => ItemAction::Create,
-                Some(stored) => {
-                    let current = self.stored_values(stored);
-                    let is_same = values_hash(&current, &given) == hash;
-                    match &stored.hash {
-                        _ if is_same => ItemAction::Keep,
-                        Some(last) if is_unchanged(&current, &given, last) => ItemAction::Update,
-                        Some(last) if *last == hash => ItemAction::KeepEdited,
-                        _ if self.options.update => ItemAction::Update,
-                        _ => ItemAction::Conflict,
-                    }
-                }
-            };
-            (self.items[index].hash, self.items[index].action) = (hash, action);
-        }
-        self.check_required();
-        self.find_missing_links();
-        for item in &self.items {
-            report_item(&mut self.report, item);
-        }
-    }
-
-    /// Leaves records where the project has them if their source names no parent, and omits the
-    /// epics and stories that were made for them only.
-    fn omit_places(&mut self) {
-        let mut needed = HashSet::new();
-        let mut order: Vec<usize> = (0..self.items.len()).collect();
-        // Children come before what was made for them, and stories before their epics.
-        order.sort_by_key(|index| (self.items[*index].is_made, Reverse(*index)));
-        for index in order {
-            let item = &mut self.items[index];
-            if item.stored.is_some() && item.is_placed {
-                item.parent = None;
-            } else if item.stored.is_none() && item.is_made && !needed.contains(&index) {
-                (item.parent, item.action) = (None, ItemAction::Omit);
-            }
-            if let Some(Target::Item(parent)) = item.parent {
-                needed.insert(parent);
-            }
-        }
-    }
-
-    /// Removes the extra keys that earlier imports kept for values that now have a field or link.
-    fn clear_outdated(&mut self, index: usize) {
-        let PlannedItem { values, stored: Some(stored), links, .. } = &mut self.items[index] else {
-            return;
-        };
-        for key in stored.values.keys() {
-            let Some(name) = key.strip_prefix(KEPT_PREFIX) else { continue };
-            let is_given = values.contains_key(name)
-                || values.contains_key(&format!("fields.{name}"))
-                || links.iter().any(|(relation, _)| relation == name);
-            if is_given && !values.contains_key(key) {
-                values.insert(key.clone(), json!(""));
-            }
-        }
+        let (path, _) = source.split_once('#').unwrap_or_default();
+        self.paths.contains(path) && !is_generated(source)
     }
 
     /// Finds the targets of an item's links. One that is missing becomes an extra key.
-    fn find_links(&mut self, index: usize) {
+    pub(super) fn find_links(&mut self, index: usize) {
         let (mut links, mut known) = (Vec::new(), HashSet::new());
         for (relation, targets) in std::mem::take(&mut self.items[index].item.links) {
             let mut missing = Vec::new();
@@ -404,7 +341,7 @@ impl<'s> ImportPlan<'s> {
         }
     }
 
-    fn check_parent(&mut self, index: usize) {
+    pub(super) fn check_parent(&mut self, index: usize) {
         if let Some(Target::Stored(id)) = &self.items[index].parent
             && !self.stored.contains_key(id)
         {
@@ -413,29 +350,9 @@ impl<'s> ImportPlan<'s> {
         }
     }
 
-    fn stored_values(&self, stored: &StoredMatch) -> ItemValues {
-        let mut values = stored.values.clone();
-        let parent = stored.parent.clone().map(|id| self.identity(&Target::Stored(id)));
-        values.extend(parent.map(|parent| ("parent".to_owned(), json!(parent))));
-        values
-    }
-
-    /// The source of an item or of its record, or the ID of another record.
-    fn identity(&self, target: &Target) -> String {
-        let index = match target {
-            Target::Item(index) => Some(*index),
-            Target::Stored(id) => self.stored.get(id).copied().flatten(),
-        };
-        match (index, target) {
-            (Some(index), _) => self.items[index].item.source.clone(),
-            (None, Target::Stored(id)) => id.clone(),
-            (None, Target::Item(_)) => String::new(),
-        }
-    }
-
     /// Links are only added, also to edited items, so that an import that was interrupted before
     /// them adds them when it runs again.
-    fn find_missing_links(&mut self) {
+    pub(super) fn find_missing_links(&mut self) {
         let id = |index: usize| {
             let PlannedItem { stored, item, .. } = &self.items[index];
             stored.as_ref().map_or(&item.source, |stored| &stored.id).clone()
@@ -456,7 +373,7 @@ impl<'s> ImportPlan<'s> {
         self.report.links = self.missing_links.len();
     }
 
-    fn check_required(&mut self) {
+    pub(super) fn check_required(&mut self) {
         for CustomField { name, kinds, is_required, .. } in &self.schema.fields {
             let key = format!("fields.{name}");
             let is_missing = |item: &&PlannedItem| {
@@ -479,30 +396,9 @@ impl<'s> ImportPlan<'s> {
     }
 }
 
-/// True if a record has the values of its last import, which may have given more or fewer than this
-/// one.
-fn is_unchanged(current: &ItemValues, given: &ItemValues, last: &str) -> bool {
-    let is_optional = |key: &str| {
-        matches!(key, "assignee" | "rank" | "tags") || key.contains('.') && key != OWN_KEY
-    };
-    let mut before = given.clone();
-    // The last import gave an extra key in place of these values.
-    for (key, _) in given.iter().filter(|(_, value)| is_empty(value)) {
-        if let Some(name) = key.strip_prefix(KEPT_PREFIX) {
-            before.remove(name);
-            before.remove(&*format!("fields.{name}"));
-        }
-    }
-    let optional = current.iter().filter(|(key, _)| is_optional(key));
-    let mut all = before.clone();
-    all.extend(optional.map(|(key, value)| (key.clone(), value.clone())));
-    [&before, &all].into_iter().any(|given| {
-        let mut other = given.clone();
-        if other.remove("parent").is_none() {
-            other.insert("parent".to_owned(), json!(""));
-        }
-        [given, &other].into_iter().any(|given| values_hash(current, given) == last)
-    })
+/// True for the source of a parent that an import generated.
+fn is_generated(source: &str) -> bool {
+    source.ends_with('#') || source.ends_with(STORY_MARK)
 }
 
 /// A link as source, relation and target. A mutual one is the same from both ends.
@@ -512,23 +408,4 @@ fn link_key(source: String, relation: &str, target: String) -> (String, String, 
     let (source, target) =
         if is_mutual && target < source { (target, source) } else { (source, target) };
     (source, relation.to_owned(), target)
-}
-
-fn report_item(report: &mut ImportReport, planned: &PlannedItem) {
-    let PlannedItem { kind, item, stored, action, .. } = planned;
-    let title = if item.title.is_empty() { item.text.lines().next() } else { Some(&*item.title) };
-    let reported = ReportedItem {
-        kind: kind.name,
-        id: stored.as_ref().map(|stored| stored.id.clone()).unwrap_or_default(),
-        title: title.unwrap_or_default().to_owned(),
-        source: item.source.clone(),
-    };
-    match action {
-        ItemAction::Create => report.created.push(reported),
-        ItemAction::Update => report.updated.push(reported),
-        ItemAction::Keep => report.unchanged += 1,
-        ItemAction::KeepEdited => report.edited_here.push(reported),
-        ItemAction::Conflict => report.conflicts.push(reported),
-        ItemAction::Omit => {}
-    }
 }

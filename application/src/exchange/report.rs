@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
+use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::untrusted_text::encode_line;
 use serde::Serialize;
 
@@ -72,7 +73,7 @@ impl ImportReport {
             ("Create", items(&self.created)),
             ("Update", items(&self.updated)),
             ("Edited here, kept", items(&self.edited_here)),
-            ("Conflicts, kept (update takes those of the source)", items(&self.conflicts)),
+            ("Conflicts, not changed (--update applies the source)", items(&self.conflicts)),
             ("No longer in the source, kept", texts(&self.gone)),
             ("Notes", texts(&self.notes)),
         ];
@@ -91,9 +92,12 @@ impl ImportReport {
             text.push_str(if is_markdown { "\n" } else { "" });
         }
         for (field, values) in &self.unknown_values {
-            let names: Vec<String> = values.iter().map(|value| format!("{value:?}")).collect();
-            let _ =
-                writeln!(text, "Unknown values of {}: {}", encode_line(field), names.join(", "));
+            let shown = values.iter().take(max_lines);
+            let names: Vec<String> = shown.map(|one| format!("{:?}", truncate_echo(one))).collect();
+            let more = values.len().saturating_sub(max_lines);
+            let more = if more == 0 { String::new() } else { format!(" … and {more} more") };
+            let field = encode_line(field);
+            let _ = writeln!(text, "Unknown values of {field}: {}{more}", names.join(", "));
         }
         if self.links > 0 {
             let _ = writeln!(text, "Missing links: {}", self.links);

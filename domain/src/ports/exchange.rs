@@ -37,12 +37,17 @@ pub trait ExchangeFormat: Sync {
     /// Renders records, each parent before its children, as files. The error says what to do
     /// instead.
     fn write(&self, _records: Vec<ListedItem>) -> Result<ExportedFiles, String> {
-        Err(format!("{} can only be imported", self.name()))
+        Err(format!("{} can only be imported; use json", self.name()))
     }
 
-    /// True if written files contain the records of a kind, not only its name as a heading.
-    fn has_place_for(&self, _kind: &str) -> bool {
+    /// True if an export writes records of this kind.
+    fn can_write_kind(&self, _kind: &str) -> bool {
         true
+    }
+
+    /// True if an export writes a record only below its parent.
+    fn needs_parents(&self) -> bool {
+        false
     }
 }
 
@@ -121,6 +126,8 @@ pub struct ImportedItem {
     pub title: String,
     /// Markdown.
     pub text: String,
+    /// True if the source has no place for a text, so that an empty one removes nothing.
+    pub lacks_text: bool,
     /// Values by the name of a built-in or custom field. Others become extra keys. An empty one
     /// removes the value of an earlier import.
     pub values: BTreeMap<String, Value>,

@@ -1,4 +1,4 @@
-//! Lists of texts as one text, with commas.
+//! Joins and splits comma-separated lists with quoting.
 
 /// Joins texts with commas. A text that a reader could split or trim is quoted.
 pub fn join_list<T: AsRef<str>>(texts: &[T]) -> String {

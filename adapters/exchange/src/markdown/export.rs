@@ -1,4 +1,4 @@
-//! Markdown documents that an export wrote: the level of a heading is the kind of its item.
+//! Writes and reads Markdown exports. The heading level gives the kind of an item.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};

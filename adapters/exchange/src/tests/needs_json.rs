@@ -117,6 +117,7 @@ fn written_needs_are_the_same_items() {
             text: record.description.clone().unwrap(),
             values: [("tags".to_owned(), json!(record.tags))].into(),
             links: record.links.clone(),
+            lacks_text: false,
         })
         .collect();
     let values = json!({

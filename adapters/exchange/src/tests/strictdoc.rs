@@ -125,7 +125,7 @@ fn content(item: &ImportedItem) -> Value {
         targets.sort();
     }
     let values = item.values.iter().map(|(name, value)| (name.to_lowercase(), value_text(value)));
-    let values: BTreeMap<String, String> = values.collect();
+    let values: BTreeMap<String, String> = values.filter(|(_, text)| !text.is_empty()).collect();
     let parent = item.parent.as_deref().unwrap_or_default();
     let parent = parent.rsplit_once('#').map_or(parent, |(_, id)| id);
     let parent = if item.kind == "user_story" { "EP-001" } else { parent };

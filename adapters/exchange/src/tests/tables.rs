@@ -172,6 +172,13 @@ fn first_line_of_excel_names_the_separator() {
 }
 
 #[test]
+fn headings_are_found_below_a_title() {
+    let text = "Item,,\nParent,,x\n,\nParent,ID,Name\n,A-1,Pay\n";
+    let found = items(text);
+    assert_eq!((&*found[0].title, found[0].id.as_deref(), found.len()), ("Pay", Some("A-1"), 1));
+}
+
+#[test]
 fn headings_of_specifications_are_guessed() {
     for heading in ["Anforderungs-ID", "Anforderungs ID", "Requirement ID", "Req. ID"] {
         let items = items(&format!("{heading};Name der Anforderung\nA-1;Login\n"));
