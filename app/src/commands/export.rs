@@ -50,10 +50,11 @@ pub(crate) struct ExportOptions {
 }
 
 pub(crate) fn run(config: &AppConfig, options: &ExportOptions) -> Result<u8> {
+    let invalid = |problem: String| CommandError::usage_error(format!("FORMAT: {problem}"));
     let named = |formats: &[_]| find_format(formats, &options.format);
-    let format = named(&FORMATS).or_else(|_| named(&written_formats())).map_err(format_error)?;
+    let format = named(&FORMATS).or_else(|_| named(&written_formats())).map_err(invalid)?;
     // Before the project is read.
-    format.write(Vec::new()).map_err(format_error)?;
+    format.write(Vec::new()).map_err(invalid)?;
     let client = ToolClient::open(config, &options.project, ClientPurpose::Read)?;
     let mut filter = options.filter()?;
     let mut records = Vec::new();
@@ -68,15 +69,11 @@ pub(crate) fn run(config: &AppConfig, options: &ExportOptions) -> Result<u8> {
     }
     let (count, left_out) = left_out(format, &records);
     let count = records.len() - count;
-    let files = format.write(records).map_err(format_error)?;
+    let files = format.write(records).map_err(invalid)?;
     if options.out.is_none() && !left_out.is_empty() {
         eprint_line(left_out.trim_end());
     }
     write_files(files, options.out.as_deref(), (count, &left_out))
-}
-
-fn format_error(problem: String) -> CommandError {
-    CommandError::usage_error(format!("FORMAT: {problem}"))
 }
 
 fn written_formats() -> Vec<&'static dyn ExchangeFormat> {

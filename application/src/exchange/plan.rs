@@ -15,7 +15,7 @@ use reqlore_domain::records::schema::RecordSchema;
 use serde_json::{Value, json};
 
 use super::item_values::{
-    ItemReader, ItemValues, has_relation, is_empty, record_values, short_hash, values_hash,
+    ItemReader, ItemValues, has_relation, is_empty, record_values, short_hash,
 };
 use super::report::ImportReport;
 
