@@ -47,3 +47,15 @@ pub const FORMATS: [&dyn ExchangeFormat; 14] = [
     &markdown::MarkdownDocument,
     &json::Json,
 ];
+
+/// The formats of exports.
+pub const EXPORT_FORMATS: [&dyn ExchangeFormat; 8] = [
+    &openspec::OpenSpec,
+    &strictdoc::StrictDoc,
+    &csv::Csv,
+    &xlsx::Xlsx,
+    &needs_json::NeedsJson,
+    &reqif::ReqIf,
+    &markdown::MarkdownDocument,
+    &json::Json,
+];

@@ -9,7 +9,7 @@ use reqlore_domain::records::answers::lists::ListedItem;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-use crate::FORMATS;
+use crate::{EXPORT_FORMATS, FORMATS};
 
 mod backlog_md;
 mod doorstop;
@@ -71,6 +71,15 @@ fn outline(imported: &ImportedItems) -> Vec<String> {
         format!("{} {id}", item.kind)
     };
     imported.items.iter().map(line).collect()
+}
+
+#[test]
+fn formats_of_exports_are_those_that_write() {
+    let names = |formats: &[&dyn ExchangeFormat]| -> Vec<_> {
+        let writing = formats.iter().filter(|format| format.write(Vec::new()).is_ok());
+        writing.map(|format| format.name()).collect()
+    };
+    assert_eq!(names(&FORMATS), EXPORT_FORMATS.map(ExchangeFormat::name));
 }
 
 #[test]

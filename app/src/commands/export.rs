@@ -9,7 +9,7 @@ use reqlore_domain::error::ErrorKind;
 use reqlore_domain::ports::exchange::{ExchangeFormat, ExportedFiles, find_format, format_names};
 use reqlore_domain::records::answers::lists::{LISTED_KEYS, ListPage, ListedItem};
 use reqlore_domain::untrusted_text::{encode_line, encode_lines};
-use reqlore_exchange::FORMATS;
+use reqlore_exchange::{EXPORT_FORMATS, FORMATS};
 use serde_json::json;
 
 use super::output::{clean_line, print, write_stdout, write_stdout_bytes};
@@ -28,7 +28,7 @@ const ENTITY: &str = "entity";
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  reqlore export csv --out items.csv --epic EP-001")]
 pub(crate) struct ExportOptions {
-    #[arg(value_name = "FORMAT", help = format_names(&written_formats()).join(", "))]
+    #[arg(value_name = "FORMAT", help = format_names(&EXPORT_FORMATS).join(", "))]
     format: String,
     /// The file, or the folder for openspec and strictdoc [default: standard output]
     #[arg(long, value_name = "PATH")]
@@ -52,7 +52,7 @@ pub(crate) struct ExportOptions {
 pub(crate) fn run(config: &AppConfig, options: &ExportOptions) -> Result<u8> {
     let invalid = |problem: String| CommandError::usage_error(format!("FORMAT: {problem}"));
     let named = |formats: &[_]| find_format(formats, &options.format);
-    let format = named(&FORMATS).or_else(|_| named(&written_formats())).map_err(invalid)?;
+    let format = named(&FORMATS).or_else(|_| named(&EXPORT_FORMATS)).map_err(invalid)?;
     // Before the project is read.
     format.write(Vec::new()).map_err(invalid)?;
     let client = ToolClient::open(config, &options.project, ClientPurpose::Read)?;
@@ -74,10 +74,6 @@ pub(crate) fn run(config: &AppConfig, options: &ExportOptions) -> Result<u8> {
         eprint_line(left_out.trim_end());
     }
     write_files(files, options.out.as_deref(), (count, &left_out))
-}
-
-fn written_formats() -> Vec<&'static dyn ExchangeFormat> {
-    FORMATS.into_iter().filter(|format| format.write(Vec::new()).is_ok()).collect()
 }
 
 /// The number of records that the format cannot write, and a sentence about them. Parents come
