@@ -97,7 +97,7 @@ const TECHNOLOGY_OWNERS: &[(&str, &[&str])] = &[
     ("hyper", &["reqlore-transport-http"]),
     ("ipnet", &["reqlore-transport-http"]),
     ("governor", &["reqlore-transport-http"]),
-    ("cap-std", &["reqlore-local-state", "reqlore-storage-fs"]),
+    ("cap-std", &["reqlore-durable-fs", "reqlore-local-state", "reqlore-storage-fs"]),
     ("winapi-util", &["reqlore-durable-fs"]),
     (
         "rustix",

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 pub mod commit_counter;
+pub mod folder;
 mod system;
 
 /// The contents that survive a power cut after [`atomic_write`] has returned.
@@ -114,8 +115,7 @@ pub fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     system::write_all_at(file, bytes, offset)
 }
 
-/// Syncs the whole file system that holds `dir`.
-#[cfg(unix)]
+/// Syncs the whole file system that holds `dir`. On Windows nothing: each file was synced.
 pub fn sync_file_system(dir: &File) -> io::Result<()> {
     system::sync_file_system(dir)
 }
@@ -174,6 +174,11 @@ pub fn file_id(path: &Path, metadata: &Metadata) -> io::Result<(u64, u64)> {
     system::file_id(path, metadata)
 }
 
+/// Like [`folder::file_origin`], of the file at `path` with this metadata.
+pub fn path_origin(path: &Path, metadata: &Metadata) -> io::Result<(u64, u128)> {
+    system::path_origin(path, metadata)
+}
+
 /// True if the file at the path is this open one.
 pub fn is_same_file(open: &File, path: &Path) -> io::Result<bool> {
     Ok(system::open_file_id(open)? == system::file_id(path, &fs::metadata(path)?)?)
@@ -190,7 +195,6 @@ pub fn is_network_fs(path: &Path) -> io::Result<bool> {
 }
 
 /// Opens the directory at an absolute path; `None` if any part of the path is a symbolic link.
-#[cfg(unix)]
 pub fn open_dir_without_links(path: &Path) -> io::Result<Option<File>> {
     system::open_dir_without_links(path)
 }

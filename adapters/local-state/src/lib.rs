@@ -4,25 +4,20 @@
 //! link is followed: even one to a folder inside would make the user's files look like ours. Anyone
 //! can compute a checksum, so a trusted file contains its own identity instead.
 
-#![cfg(unix)]
-
 pub mod error;
 pub mod private_file;
 pub mod private_text;
+mod system;
 pub mod team_file;
 
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
-use cap_std::fs::{Dir, DirBuilder, DirBuilderExt};
+use cap_std::fs::Dir;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_durable_fs::try_lock;
-use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
+use reqlore_durable_fs::folder::{create_folder, file_origin, open_folder, try_lock_folder};
 
 use error::{failed, not_written, refused};
 
@@ -38,9 +33,16 @@ pub fn open_existing(root: &Dir) -> io::Result<Option<Dir>> {
     let mut dir = root.try_clone()?;
     for (_, part, _) in PATH_PARTS {
         dir = match open_folder(&dir, part) {
-            Ok(inner) => Dir::from_std_file(inner.into()),
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
-            Err(error) => return Err(error.into()),
+            Ok(inner) => inner,
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
         };
     }
     Ok(Some(dir))
@@ -52,15 +54,15 @@ pub fn open_or_create(root: &Dir) -> StoreResult<Dir> {
     for (display_path, part, mode) in PATH_PARTS {
         create_folder(&dir, part, mode).map_err(not_created)?;
         dir = match open_folder(&dir, part) {
-            Ok(inner) => Dir::from_std_file(inner.into()),
-            Err(Errno::NOTDIR | Errno::LOOP) => {
+            Ok(inner) => inner,
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
                 return Err(refused(
                     display_path,
                     "is a symbolic link or a file where a folder must be; remove it and try \
                      again. Nothing was written",
                 ));
             }
-            Err(error) => return Err(not_created(error.into())),
+            Err(error) => return Err(not_created(error)),
         };
     }
     // A full disk may have left an empty file.
@@ -78,41 +80,14 @@ fn not_created(error: io::Error) -> StoreError {
 pub const IDENTITY_LENGTH: usize = 49;
 
 /// Returns a text that differs for each clone or copy of a file: its inode and creation time, which
-/// no program can set. On a file system without creation times the device replaces the time; it may
-/// change with a restart.
-pub fn file_identity(file: &Metadata) -> String {
-    // Used if the file system stores no creation times.
-    let mut origin = u128::from(file.dev());
-    if let Ok(created) = file.created()
-        && let Ok(since_epoch) = created.duration_since(SystemTime::UNIX_EPOCH)
-    {
-        origin = since_epoch.as_nanos();
-    }
-    format!("{:016x}-{origin:032x}", file.ino())
+/// no program can set. A file system without them has other numbers.
+pub fn file_identity(file: &File, metadata: &Metadata) -> io::Result<String> {
+    file_origin(file, metadata).map(identity_text)
 }
 
-/// Creates a folder unless the name exists. The entry of a new folder is synced.
-pub fn create_folder(dir: &Dir, name: &str, mode: u32) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    builder.mode(mode);
-    match dir.create_dir_with(name, &builder) {
-        Ok(()) => as_file(dir)?.sync_all(),
-        // The caller opens it without following links, so it need not be inspected here.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-/// Opens a folder in another; fails with `LOOP` or `NOTDIR` for a link.
-pub fn open_folder(folder: impl AsFd, name: &str) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    rustix::fs::openat(folder, name, flags, Mode::empty())
-}
-
-/// Opens a folder again, to lock or to sync it: a [`Dir`] may hold a path-only handle.
-pub fn as_file(dir: &Dir) -> io::Result<File> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok(rustix::fs::openat(dir, ".", flags, Mode::empty()).map(File::from)?)
+/// The text of the two numbers of [`file_origin`].
+pub fn identity_text((inode, origin): (u64, u128)) -> String {
+    format!("{inode:016x}-{origin:032x}")
 }
 
 /// Locks a folder and polls for at most `timeout`: other processes hold it rarely and briefly.
@@ -132,16 +107,15 @@ pub fn lock_folder(
 
 fn poll_lock(dir: &Dir, timeout: Duration) -> io::Result<Option<File>> {
     const PAUSE: Duration = Duration::from_millis(2);
-    let folder = as_file(dir)?;
     let mut waited = Duration::ZERO;
-    while !try_lock(&folder)? {
-        if waited >= timeout {
-            return Ok(None);
+    loop {
+        let lock = try_lock_folder(dir)?;
+        if lock.is_some() || waited >= timeout {
+            return Ok(lock);
         }
         std::thread::sleep(PAUSE);
         waited += PAUSE;
     }
-    Ok(Some(folder))
 }
 
 /// The error of a writer that waited this long for a lock.

@@ -5,19 +5,16 @@
 
 use std::fs::{File, Metadata};
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
 
 use cap_std::fs::Dir;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
-use rustix::io::Errno;
+use reqlore_durable_fs::folder::{
+    FileAccess, OpenedFile, create_file, has_other_names, open_file, sync_folder,
+};
+use reqlore_durable_fs::is_private;
 
 use crate::error::{failed, not_written, refused};
-use crate::{LOCAL_STATE_DIR, as_file};
-
-const FILE_MODE: Mode = Mode::from_raw_mode(0o600);
-const FOLDER_MODE: Mode = Mode::from_raw_mode(0o700);
-const GROUP_AND_WORLD_BITS: u32 = 0o077;
+use crate::{LOCAL_STATE_DIR, file_identity, system};
 
 /// Opens `.reqlore/local` to read; `None` if it is missing or a link.
 pub fn local_folder(root: &Dir) -> StoreResult<Option<Dir>> {
@@ -31,54 +28,28 @@ pub fn local_folder(root: &Dir) -> StoreResult<Option<Dir>> {
 /// Opens `.reqlore/local` to write. Creates it if needed and removes the rights of other users.
 pub fn writable_local_folder(root: &Dir) -> StoreResult<Dir> {
     let local = check_folder(root, crate::open_or_create(root)?)?;
-    let made_private = as_file(&local).and_then(|folder| make_private(&folder));
-    made_private
+    system::make_folder_private(&local)
         .map_err(|error| not_written(LOCAL_STATE_DIR, "remove other users' rights", error))?;
     Ok(local)
 }
 
 /// Rejects a folder that another user with write access to the project may have created.
 fn check_folder(root: &Dir, local: Dir) -> StoreResult<Dir> {
-    let stat = rustix::fs::fstat(&local)
-        .map_err(|error| failed(LOCAL_STATE_DIR, "inspect it", error.into()))?;
-    if !is_ours(stat.st_uid, root) {
-        return Err(owned_by_another_user(LOCAL_STATE_DIR));
-    }
-    Ok(local)
+    let is_ours = system::is_own_folder(&local, root)
+        .map_err(|error| failed(LOCAL_STATE_DIR, "inspect it", error))?;
+    if is_ours { Ok(local) } else { Err(owned_by_another_user(LOCAL_STATE_DIR)) }
 }
 
 fn owned_by_another_user(subject: &str) -> StoreError {
     refused(subject, "belongs to another user; run this as that user, or move it away")
 }
 
-/// True if the owner is this user or root. Root may administer the server of another user, the
-/// owner of `parent`.
-fn is_ours(owner: u32, parent: &Dir) -> bool {
-    let user = rustix::process::geteuid();
-    if owner == 0 || owner == user.as_raw() {
-        return true;
-    }
-    user.is_root() && rustix::fs::fstat(parent).is_ok_and(|parent| parent.st_uid == owner)
-}
-
-/// Sets mode 0700, under any umask.
-fn make_private(folder: &File) -> io::Result<()> {
-    let stat = rustix::fs::fstat(folder)?;
-    if stat.st_mode & 0o777 != FOLDER_MODE.as_raw_mode() {
-        rustix::fs::fchmod(folder, FOLDER_MODE)?;
-    }
-    Ok(())
-}
-
-/// Gives a file that root creates in another user's project to that user, whose server reads it.
-fn give_to_owner(parent: &Dir, file: &File) {
-    let Ok(parent) = rustix::fs::fstat(parent) else { return };
-    if rustix::process::geteuid().is_root() && parent.st_uid != 0 {
-        let (uid, gid) = (Uid::from_raw(parent.st_uid), Gid::from_raw(parent.st_gid));
-        if let Err(error) = rustix::fs::fchown(file, Some(uid), Some(gid)) {
-            tracing::debug!(%error, "could not set the owner of a file");
-        }
-    }
+/// An open file and the identity that its content must begin with.
+#[derive(Debug)]
+pub struct IdentifiedFile {
+    pub file: File,
+    pub metadata: Metadata,
+    pub identity: String,
 }
 
 /// A file in `.reqlore/local`.
@@ -97,42 +68,46 @@ impl<'a> PrivateFile<'a> {
         format!("{LOCAL_STATE_DIR}/{}", self.name)
     }
 
-    /// Opens the file to read after `check`. The caller must still check its identity.
-    pub fn open(&self) -> StoreResult<Option<(File, Metadata)>> {
-        self.open_with(OFlags::RDONLY)
+    /// Opens the file to read after `check`. The caller must still compare its identity.
+    pub fn open(&self) -> StoreResult<Option<IdentifiedFile>> {
+        self.open_with(FileAccess::Read)
     }
 
     /// Like [`Self::open`], to append.
-    pub fn open_to_append(&self) -> StoreResult<Option<(File, Metadata)>> {
-        self.open_with(OFlags::WRONLY | OFlags::APPEND)
+    pub fn open_to_append(&self) -> StoreResult<Option<IdentifiedFile>> {
+        self.open_with(FileAccess::Append)
     }
 
-    fn open_with(&self, access: OFlags) -> StoreResult<Option<(File, Metadata)>> {
-        // A link could lead to another project's file. Opening a pipe must not block.
-        let flags = access | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let file = match rustix::fs::openat(self.dir, self.name, flags, Mode::empty()) {
-            Ok(fd) => File::from(fd),
-            Err(Errno::NOENT) => return Ok(None),
-            Err(Errno::LOOP) => return Err(self.refused(IS_LINK)),
+    fn open_with(&self, access: FileAccess) -> StoreResult<Option<IdentifiedFile>> {
+        let file = match open_file(self.dir, self.name, access) {
+            Ok(OpenedFile::File(file)) => file,
+            Ok(OpenedFile::Missing) => return Ok(None),
+            // It could lead to another project's file.
+            Ok(OpenedFile::Link) => return Err(self.refused(IS_LINK)),
             Err(error) => return Err(self.failed("open it", error)),
         };
-        let metadata = file.metadata().map_err(|error| self.failed("inspect it", error))?;
-        self.check(&metadata)?;
-        Ok(Some((file, metadata)))
+        let inspected = file.metadata().and_then(|metadata| {
+            let other_names = has_other_names(&file, &metadata)?;
+            let identity = file_identity(&file, &metadata)?;
+            Ok((other_names, IdentifiedFile { file, metadata, identity }))
+        });
+        let (other_names, opened) = inspected.map_err(|error| self.failed("inspect it", error))?;
+        self.check(&opened.metadata, other_names)?;
+        Ok(Some(opened))
     }
 
     /// Rejects a file that another user may have written or can read.
-    pub(crate) fn check(&self, metadata: &Metadata) -> StoreResult<()> {
+    pub(crate) fn check(&self, metadata: &Metadata, has_other_names: bool) -> StoreResult<()> {
         if metadata.is_symlink() {
             return Err(self.refused(IS_LINK));
         }
         if !metadata.is_file() {
             return Err(self.refused("is not a regular file; remove it"));
         }
-        if !is_ours(metadata.uid(), self.dir) {
+        if !system::is_own_file(metadata, self.dir) {
             return Err(owned_by_another_user(&self.display_path()));
         }
-        if metadata.mode() & GROUP_AND_WORLD_BITS != 0 {
+        if !is_private(metadata) {
             let reason = format!(
                 "is accessible to other users; check whether it was changed, then run \
                  `chmod 600 {}`",
@@ -140,59 +115,52 @@ impl<'a> PrivateFile<'a> {
             );
             return Err(self.refused(&reason));
         }
-        if metadata.nlink() > 1 {
+        if has_other_names {
             return Err(self.refused("has more than one hard link; remove the other links"));
         }
         Ok(())
     }
 
-    /// Creates the file and syncs it. `content` gets the new file's metadata.
-    pub fn create(
-        &self,
-        content: impl FnOnce(&Metadata) -> io::Result<Vec<u8>>,
-    ) -> StoreResult<Metadata> {
+    /// Creates the file, syncs it and returns its identity, which `content` gets, too.
+    pub fn create(&self, content: impl FnOnce(&str) -> io::Result<Vec<u8>>) -> StoreResult<String> {
         self.write_new(content).map_err(|error| self.not_written("write it", error))
     }
 
-    fn write_new(
-        &self,
-        content: impl FnOnce(&Metadata) -> io::Result<Vec<u8>>,
-    ) -> io::Result<Metadata> {
-        // `EXCL` neither follows a link nor reuses a file that another user created.
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let mut file = File::from(rustix::fs::openat(self.dir, self.name, flags, FILE_MODE)?);
-        // The umask may have removed rights of the owner.
-        rustix::fs::fchmod(&file, FILE_MODE)?;
-        give_to_owner(self.dir, &file);
-        let metadata = file.metadata()?;
-        file.write_all(&content(&metadata)?)?;
+    fn write_new(&self, content: impl FnOnce(&str) -> io::Result<Vec<u8>>) -> io::Result<String> {
+        let mut file = create_file(self.dir, self.name, 0o600)?;
+        system::take_over(&file, self.dir)?;
+        let identity = file_identity(&file, &file.metadata()?)?;
+        file.write_all(&content(&identity)?)?;
         file.sync_all()?;
-        Ok(metadata)
+        Ok(identity)
     }
 
     /// Renames the file, replaces a file with the new name, and syncs the folder.
     pub fn rename(&self, name: &str) -> StoreResult<()> {
         // The sync makes the new name survive a power cut.
-        let renamed = rustix::fs::renameat(self.dir, self.name, self.dir, name);
-        let synced = renamed.map_err(io::Error::from).and_then(|()| as_file(self.dir)?.sync_all());
+        let renamed = self.dir.rename(self.name, self.dir, name);
         let target = PrivateFile { dir: self.dir, name };
-        synced.map_err(|error| target.not_written("put it in place", error))
+        renamed
+            .and_then(|()| sync_folder(self.dir))
+            .map_err(|error| target.not_written("put it in place", error))
     }
 
     /// Removes the file if it is there.
     pub fn remove(&self) -> StoreResult<()> {
-        match rustix::fs::unlinkat(self.dir, self.name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(error) => Err(self.not_written("remove it", error)),
+        match self.dir.remove_file(self.name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(self.not_written("remove it", error))
+            }
+            _ => Ok(()),
         }
     }
 
-    pub fn failed(&self, doing: &str, error: impl Into<io::Error>) -> StoreError {
-        failed(&self.display_path(), doing, error.into())
+    pub fn failed(&self, doing: &str, error: io::Error) -> StoreError {
+        failed(&self.display_path(), doing, error)
     }
 
-    pub(crate) fn not_written(&self, doing: &str, error: impl Into<io::Error>) -> StoreError {
-        not_written(&self.display_path(), doing, error.into())
+    pub(crate) fn not_written(&self, doing: &str, error: io::Error) -> StoreError {
+        not_written(&self.display_path(), doing, error)
     }
 
     pub(crate) fn refused(&self, reason: &str) -> StoreError {

@@ -8,7 +8,6 @@ use cap_std::fs::Dir;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 
 use crate::error::failed;
-use crate::file_identity;
 use crate::private_file::{PrivateFile, local_folder, writable_local_folder};
 
 const MAX_BYTES: u64 = 64 << 10;
@@ -18,12 +17,12 @@ const MAX_BYTES: u64 = 64 << 10;
 pub fn read_text(root: &Path, name: &str) -> StoreResult<Option<String>> {
     let Some(local) = local_folder(&open_root(root)?)? else { return Ok(None) };
     let file = PrivateFile::new(&local, name);
-    let Some((opened, metadata)) = file.open()? else { return Ok(None) };
+    let Some(opened) = file.open()? else { return Ok(None) };
     let mut text = String::new();
-    let read = opened.take(MAX_BYTES).read_to_string(&mut text);
+    let read = opened.file.take(MAX_BYTES).read_to_string(&mut text);
     read.map_err(|error| file.failed("read it", error))?;
     match text.split_once('\n') {
-        Some((identity, text)) if identity == file_identity(&metadata) => Ok(Some(text.to_owned())),
+        Some((identity, text)) if identity == opened.identity => Ok(Some(text.to_owned())),
         _ => Err(file.refused("was copied here or is damaged; remove it")),
     }
 }
@@ -35,7 +34,7 @@ pub fn write_text(root: &Path, name: &str, text: &str) -> StoreResult<()> {
     let temp = PrivateFile::new(&local, &temp_name);
     // A killed process may have left one.
     temp.remove()?;
-    temp.create(|metadata| Ok(format!("{}\n{text}", file_identity(metadata)).into_bytes()))?;
+    temp.create(|identity| Ok(format!("{identity}\n{text}").into_bytes()))?;
     temp.rename(name)
 }
 

@@ -5,7 +5,6 @@
 //! repository can't contain a valid one. The database exists as soon as `team.id` does. Files of a
 //! process that was killed before that are never read.
 
-use std::fs::Metadata;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,12 +15,13 @@ use reqlore_domain::ports::accepted_loss::{AcceptedLoss, nothing_to_accept};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_durable_fs::commit_counter::{CommitCounter, CounterFile, IssuedNumbers};
+use reqlore_durable_fs::{has_hard_links, path_origin};
 use reqlore_storage_sqlite::RESTORE_HINT;
 use reqlore_storage_sqlite::team::{FileGuard, TeamDatabase, accept_team_loss};
 
 use crate::error::not_written;
 use crate::private_file::{PrivateFile, local_folder, writable_local_folder};
-use crate::{LOCAL_STATE_DIR, file_identity, lock_folder};
+use crate::{LOCAL_STATE_DIR, identity_text, lock_folder};
 
 pub const DISPLAY_PATH: &str = ".reqlore/local/team.db";
 /// The database, its log and its index.
@@ -121,19 +121,16 @@ impl FileGuard for TeamFiles {
         let count = if is_write && !self.is_incomplete { DATABASE_FILES.len() } else { 1 };
         for (name, identity) in DATABASE_FILES.iter().zip(&self.identities).take(count) {
             let file = PrivateFile::new(&self.local, name);
-            let metadata =
-                stat_file(&self.folder, name).map_err(|error| file.failed("inspect it", error))?;
-            let Some(metadata) = metadata else {
+            let Some(found) = self.inspect(&file)? else {
                 // Its content is needed, but that of the index is derived from the log.
                 let hint = if *name == DATABASE_FILES[0] { MOVE_HINT } else { LOSS_HINT };
                 return Err(file.refused(&format!("is missing; {hint}")));
             };
-            file.check(&metadata)?;
             // SQLite would begin a new database.
-            if *name == DATABASE_FILES[0] && metadata.len() == 0 {
+            if *name == DATABASE_FILES[0] && found.size == 0 {
                 return Err(file.refused(&format!("is empty; {MOVE_HINT}")));
             }
-            if file_identity(&metadata) != *identity {
+            if found.identity != *identity {
                 return Err(file.foreign_identity());
             }
         }
@@ -153,6 +150,21 @@ fn create_counter(local: &Dir, folder: &Path, counter: CommitCounter) -> StoreRe
 }
 
 impl TeamFiles {
+    /// Inspects a file after [`PrivateFile::check`]; `None` if it is missing.
+    fn inspect(&self, file: &PrivateFile<'_>) -> StoreResult<Option<FoundFile>> {
+        let path = self.folder.join(file.name);
+        let metadata = match path.symlink_metadata() {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(file.failed("inspect it", error)),
+        };
+        file.check(&metadata, has_hard_links(&path, &metadata))?;
+        let origin = path_origin(&path, &metadata);
+        let origin = origin.map_err(|error| file.failed("inspect it", error))?;
+        let identity = identity_text(origin);
+        Ok(Some(FoundFile { size: metadata.len(), identity }))
+    }
+
     /// Renames a new database, if a process was killed before it did.
     fn finish_creation(&self, lock_timeout: Duration) -> StoreResult<()> {
         // Usually it was renamed, and then no lock is needed.
@@ -160,11 +172,10 @@ impl TeamFiles {
             return Ok(());
         }
         let _lock = lock_folder(&self.local, LOCAL_STATE_DIR, "the team data", lock_timeout)?;
-        match stat_file(&self.folder, TEMP_DATABASE) {
+        let temp = PrivateFile::new(&self.local, TEMP_DATABASE);
+        match self.inspect(&temp) {
             // Only the file that `team.id` names is ours.
-            Ok(Some(new)) if file_identity(&new) == self.identities[0] => {
-                PrivateFile::new(&self.local, TEMP_DATABASE).rename(DATABASE_FILES[0])
-            }
+            Ok(Some(new)) if new.identity == self.identities[0] => temp.rename(DATABASE_FILES[0]),
             _ => Ok(()),
         }
     }
@@ -175,11 +186,9 @@ impl TeamFiles {
         let mut missing = Vec::new();
         for (name, identity) in DATABASE_FILES.iter().zip(&self.identities).skip(1) {
             let file = PrivateFile::new(&self.local, name);
-            let metadata =
-                stat_file(&self.folder, name).map_err(|error| file.failed("inspect it", error))?;
-            match metadata {
-                Some(metadata) if file_identity(&metadata) == *identity => file.check(&metadata)?,
-                Some(metadata) if metadata.len() > 0 => return Err(file.foreign_identity()),
+            match self.inspect(&file)? {
+                Some(found) if found.identity == *identity => {}
+                Some(found) if found.size > 0 => return Err(file.foreign_identity()),
                 _ => missing.push(*name),
             }
         }
@@ -191,14 +200,10 @@ impl TeamFiles {
         let mut identities = vec![self.identities[0].clone()];
         for name in &DATABASE_FILES[1..] {
             let file = PrivateFile::new(&self.local, name);
-            let metadata =
-                stat_file(&self.folder, name).map_err(|error| file.failed("inspect it", error))?;
-            let metadata = match metadata {
-                Some(metadata) => metadata,
+            identities.push(match self.inspect(&file)? {
+                Some(found) => found.identity,
                 None => file.create(|_| Ok(Vec::new()))?,
-            };
-            file.check(&metadata)?;
-            identities.push(file_identity(&metadata));
+            });
         }
         write_identities(&self.local, &identities)
     }
@@ -218,14 +223,14 @@ fn write_database(local: &Dir, base: &Path, options: &CreationOptions) -> StoreR
     }
     temp_database.remove()?;
     // SQLite would create the file readable by all users.
-    let metadata = temp_database.create(|_| Ok(Vec::new()))?;
+    let identity = temp_database.create(|_| Ok(Vec::new()))?;
     let path = base.join(LOCAL_STATE_DIR).join(TEMP_DATABASE);
     let counter = TeamDatabase::create(&path, DISPLAY_PATH)?;
     // `team.id` must not be on disk before the rows are.
     let synced = local.open(TEMP_DATABASE).and_then(|opened| opened.sync_all());
     synced.map_err(|error| temp_database.not_written("write it", error))?;
     options.pass_checkpoint(CreationStep::DatabaseWritten)?;
-    let mut identities = vec![file_identity(&metadata)];
+    let mut identities = vec![identity];
     // SQLite reuses existing files, so the identities stay valid.
     for name in &DATABASE_FILES[1..] {
         let sidecar = PrivateFile::new(local, name);
@@ -236,7 +241,7 @@ fn write_database(local: &Dir, base: &Path, options: &CreationOptions) -> StoreR
         if local.symlink_metadata(name).is_ok() {
             return Err(sidecar.refused(&format!("has no team.db and team.id; {MOVE_HINT}")));
         }
-        identities.push(file_identity(&sidecar.create(|_| Ok(Vec::new()))?));
+        identities.push(sidecar.create(|_| Ok(Vec::new()))?);
     }
     create_counter(local, &base.join(LOCAL_STATE_DIR), counter)?;
     // The commit point: readers use the database from here on.
@@ -250,9 +255,7 @@ fn write_database(local: &Dir, base: &Path, options: &CreationOptions) -> StoreR
 fn write_identities(local: &Dir, identities: &[String]) -> StoreResult<()> {
     let temp = PrivateFile::new(local, TEMP_IDENTITY_FILE);
     temp.remove()?;
-    temp.create(|own| {
-        Ok(format!("{FORMAT}\n{}\n{}\n", file_identity(own), identities.join("\n")).into())
-    })?;
+    temp.create(|own| Ok(format!("{FORMAT}\n{own}\n{}\n", identities.join("\n")).into()))?;
     temp.rename(IDENTITY_FILE)
 }
 
@@ -295,10 +298,10 @@ pub fn accept_loss(
 /// Reads the identities in `team.id`; `None` without that file.
 fn read_identities(local: &Dir) -> StoreResult<Option<[String; 3]>> {
     let file = PrivateFile::new(local, IDENTITY_FILE);
-    let Some((opened, metadata)) = file.open()? else { return Ok(None) };
+    let Some(opened) = file.open()? else { return Ok(None) };
     let mut bytes = Vec::new();
     // Our file is shorter, and a foreign one must not fill the memory.
-    let read = opened.take(1024).read_to_end(&mut bytes);
+    let read = opened.file.take(1024).read_to_end(&mut bytes);
     read.map_err(|error| file.failed("read it", error))?;
     let text = String::from_utf8_lossy(&bytes);
     let mut lines = text.lines().map(str::to_owned);
@@ -307,18 +310,14 @@ fn read_identities(local: &Dir) -> StoreResult<Option<[String; 3]>> {
         return Err(StoreError::Unreadable { subject: file.display_path(), reason });
     }
     match [lines.next(), lines.next(), lines.next(), lines.next()] {
-        [Some(own), Some(database), Some(log), Some(index)] if own == file_identity(&metadata) => {
+        [Some(own), Some(database), Some(log), Some(index)] if own == opened.identity => {
             Ok(Some([database, log, index]))
         }
         _ => Err(file.foreign_identity()),
     }
 }
 
-/// Inspects a file by its path without opening it; `None` if it is missing.
-fn stat_file(folder: &Path, name: &str) -> io::Result<Option<Metadata>> {
-    match std::fs::symlink_metadata(folder.join(name)) {
-        Ok(metadata) => Ok(Some(metadata)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
+struct FoundFile {
+    size: u64,
+    identity: String,
 }

@@ -24,9 +24,10 @@ use reqlore_domain::ports::documents::{Refresh, StoreError, StoreResult};
 use reqlore_domain::ports::history::PresentEntry;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
+use reqlore_durable_fs::folder::{open_to_list, sync_folder};
 use reqlore_local_state as local;
+use reqlore_local_state::LOCAL_STATE_DIR;
 use reqlore_local_state::error::{failed, not_written, refused};
-use reqlore_local_state::{LOCAL_STATE_DIR, as_file};
 
 use crate::layout::{DocumentArea, FileLocation, ProjectRoot, ProjectTree};
 use crate::list_files::CopyObstacles;
@@ -129,7 +130,7 @@ fn check_present(
         location => location?,
     };
     let Some(FileLocation { dir, name, display_path }) = location else { return Ok(None) };
-    let exists = list_files::check_copyable(&dir, name.as_str(), &display_path, obstacles);
+    let exists = list_files::check_copyable(&dir, name.as_ref(), &display_path, obstacles);
     Ok(if exists { Some(id) } else { None })
 }
 
@@ -372,16 +373,18 @@ pub(crate) fn mark_incomplete(root: &ProjectRoot) -> StoreResult<()> {
 
 fn write_marker(local: &Dir) -> io::Result<()> {
     let text = "This folder is being filled by `reqlore copy` or `restore`.\n";
-    local.write(INCOMPLETE_MARKER, text)?;
-    local.open(INCOMPLETE_MARKER)?.sync_all()?;
-    as_file(local)?.sync_all()
+    let mut marker = local.create(INCOMPLETE_MARKER)?;
+    marker.write_all(text.as_bytes())?;
+    marker.sync_all()?;
+    sync_folder(local)
 }
 
 /// Makes all projects durable, then removes their markers.
 fn finish_import(store: &StoreInner) -> StoreResult<()> {
     for (project, _) in store.folders.iter() {
         let root = store.open_root(project)?;
-        let synced = as_file(&root.dir).and_then(|dir| reqlore_durable_fs::sync_file_system(&dir));
+        let synced = open_to_list(&root.dir)
+            .and_then(|folder| reqlore_durable_fs::sync_file_system(&folder.into_std_file()));
         synced.map_err(|error| failed("the project's folder", "make it durable", error))?;
     }
     // Not before all projects are durable: an archive is imported completely or not at all.
@@ -433,7 +436,7 @@ impl RecordWriter for ImportWriter {
 
 fn remove_marker(root: &ProjectRoot) -> StoreResult<()> {
     let local = local::open_or_create(&root.dir)?;
-    let removed = local.remove_file(INCOMPLETE_MARKER).and_then(|()| as_file(&local)?.sync_all());
+    let removed = local.remove_file(INCOMPLETE_MARKER).and_then(|()| sync_folder(&local));
     removed.map_err(|error| failed(LOCAL_STATE_DIR, "remove the marker", error))
 }
 

@@ -5,7 +5,6 @@
 //! they hold in the other folder.
 
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
@@ -17,12 +16,13 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_git_runner::WorkTree;
 use reqlore_local_state::private_file::{PrivateFile, local_folder, writable_local_folder};
-use reqlore_local_state::{LOCAL_STATE_DIR, file_identity, lock_folder};
+use reqlore_local_state::{LOCAL_STATE_DIR, lock_folder};
 
 use crate::FsStore;
 use crate::layout::ProjectRoot;
 use crate::lock::LOCK_TIMEOUT;
 use crate::store_inner::StoreInner;
+use crate::system;
 
 const FILE_NAME: &str = "claims";
 /// The name of a new file until it is complete.
@@ -43,7 +43,7 @@ fn claims_folder(project: &Path, home: Option<&Path>) -> (PathBuf, ClaimReach) {
     let main = common.parent().filter(|_| common.file_name().is_some_and(|name| name == ".git"));
     let path = project.strip_prefix(&work_tree.root).unwrap_or(Path::new(""));
     let shared = main.map(|main| if path == Path::new("") { main.into() } else { main.join(path) });
-    let owner = |folder: &Path| folder.symlink_metadata().ok().map(|metadata| metadata.uid());
+    let owner = |folder: &Path| folder.symlink_metadata().ok().map(|found| system::owner(&found));
     match shared {
         Some(shared) if shared.is_dir() && owner(&shared) == owner(project) => {
             (shared, ClaimReach::Clone)
@@ -61,15 +61,15 @@ impl StoreInner {
 /// Reads the claims, also those that have ended. A file that was not written here has none.
 fn read_claims(local: &Dir) -> StoreResult<Vec<Claim>> {
     let file = PrivateFile::new(local, FILE_NAME);
-    let (opened, metadata) = match file.open() {
+    let opened = match file.open() {
         Ok(Some(opened)) => opened,
         Ok(None) | Err(StoreError::Refused { .. }) => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
     let mut bytes = Vec::new();
-    let read = opened.take(MAX_BYTES).read_to_end(&mut bytes);
+    let read = opened.file.take(MAX_BYTES).read_to_end(&mut bytes);
     read.map_err(|error| file.failed("read it", error))?;
-    let claims = bytes.strip_prefix(file_identity(&metadata).as_bytes());
+    let claims = bytes.strip_prefix(opened.identity.as_bytes());
     Ok(claims.and_then(|claims| postcard::from_bytes(claims).ok()).unwrap_or_default())
 }
 
@@ -78,9 +78,8 @@ fn write_claims(local: &Dir, claims: &[Claim]) -> StoreResult<()> {
     let temp = PrivateFile::new(local, TEMP_NAME);
     // Of a killed process.
     temp.remove()?;
-    temp.create(|metadata| {
-        let identity = file_identity(metadata).into_bytes();
-        postcard::to_extend(claims, identity).map_err(std::io::Error::other)
+    temp.create(|identity| {
+        postcard::to_extend(claims, identity.as_bytes().to_vec()).map_err(std::io::Error::other)
     })?;
     temp.rename(FILE_NAME)
 }

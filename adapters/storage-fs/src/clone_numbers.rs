@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use cap_std::fs::{Dir, MetadataExt};
+use cap_std::fs::Dir;
 use reqlore_domain::ports::documents::{Refresh, StoreResult};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_git_runner::WorkTree;
@@ -17,6 +17,7 @@ use crate::lock::LOCK_TIMEOUT;
 use crate::metadata_index::stored_metadata::hash_word;
 use crate::sequence::HighWaterMarks;
 use crate::store_inner::StoreInner;
+use crate::system::folder_owner;
 
 /// Further work trees are ignored, so that a repository cannot cause endless work.
 const MAX_WORK_TREES: usize = 1_000;
@@ -51,7 +52,7 @@ impl CloneNumbers {
         }
         let common_folder = ProjectRoot::open(common)?.dir;
         // Another user's repository around a project must not block its writers.
-        if owner(&common_folder) != owner(&root.dir) {
+        if folder_owner(&common_folder) != folder_owner(&root.dir) {
             return Ok(None);
         }
         let lock = lock_folder(&common_folder, "the common Git folder", "it", LOCK_TIMEOUT)?;
@@ -84,8 +85,4 @@ impl CloneNumbers {
     pub(crate) fn shared_marks(&self) -> HighWaterMarks {
         HighWaterMarks::read(&self.common_folder, &self.file_name).without_exhausted()
     }
-}
-
-fn owner(folder: &Dir) -> Option<u32> {
-    folder.dir_metadata().ok().map(|metadata| metadata.uid())
 }

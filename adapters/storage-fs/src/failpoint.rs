@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io;
 
+use cap_std::fs::Dir;
 use reqlore_local_state::team_file::CreationStep;
 
 /// A step, named after the action before it.
@@ -58,8 +59,8 @@ pub(crate) mod under_test;
 #[cfg(test)]
 pub(crate) use under_test::hit_failpoint;
 
-/// False if a test simulates a file system without `renameat2`.
-pub(crate) fn supports_renameat2() -> bool {
+/// False if a test simulates a file system that cannot exchange names.
+pub(crate) fn supports_exchange() -> bool {
     #[cfg(test)]
     return under_test::EXCHANGES.get();
     #[cfg(not(test))]
@@ -74,7 +75,13 @@ pub(crate) fn seen_inode(inode: u64) -> u64 {
     inode
 }
 
-/// Syncs a file or folder, then hits the failpoint. Tests detect a missing sync by its failpoint.
+/// Like [`sync_file`], for a folder.
+pub(crate) fn sync_folder(step: FailPoint, folder: &Dir) -> io::Result<()> {
+    reqlore_durable_fs::folder::sync_folder(folder)?;
+    hit_failpoint(step)
+}
+
+/// Syncs a file, then hits the failpoint. Tests detect a missing sync by its failpoint.
 pub(crate) fn sync_file(step: FailPoint, file: &File) -> io::Result<()> {
     file.sync_all()?;
     hit_failpoint(step)

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use cap_std::fs::Dir;
 use reqlore_domain::image_file::{ImageFile, is_image_path};
-use reqlore_local_state::open_folder;
+use reqlore_durable_fs::folder::open_folder;
 
 use crate::layout::ProjectRoot;
 use crate::read_file::read_file;
@@ -17,7 +16,7 @@ pub(crate) fn read_image(folder: &Path, path: &str) -> Option<ImageFile> {
     let mut dir = ProjectRoot::open(folder).ok()?.dir;
     let mut name = path;
     while let Some((part, rest)) = name.split_once('/') {
-        dir = Dir::from_std_file(open_folder(&dir, part).ok()?.into());
+        dir = open_folder(&dir, part).ok()?;
         name = rest;
     }
     ImageFile::new(read_file(&dir, name, path).ok()??.bytes)

@@ -14,6 +14,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use cap_std::fs::Dir;
 use reqlore_domain::document::{DocumentId, DocumentKind};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::fs::{AtFlags, CWD, FileType, Stat};
@@ -319,7 +320,7 @@ impl TreeWatcher {
         if let Some((_, FileType::Symlink)) = top_stat {
             return None;
         }
-        let folder = reqlore_local_state::as_file(&root.dir).ok()?;
+        let folder = reqlore_durable_fs::folder::open_to_list(&root.dir).ok()?;
         let tree = queue.lock().add_tree()?;
         // Made before the first watch, because dropping it removes the tree.
         let mut watcher = Self {
@@ -335,7 +336,7 @@ impl TreeWatcher {
     }
 
     /// Adds a folder. Must be called before the folder is listed, so that no change is missed.
-    pub(crate) fn add_folder(&mut self, handle: &OwnedFd, folder: &ListedFolder<'_>) {
+    pub(crate) fn add_folder(&mut self, handle: &Dir, folder: &ListedFolder<'_>) {
         if folder.is_top {
             // The folder may have been created or replaced since `start` inspected its path.
             self.top.1 = folder_id(handle).map(|identity| (identity, FileType::Directory));

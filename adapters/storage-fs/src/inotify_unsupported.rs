@@ -1,7 +1,8 @@
 //! Stub for systems without inotify: nothing is watched, so each query scans the folders.
 
-use std::os::fd::OwnedFd;
 use std::path::Path;
+
+use cap_std::fs::Dir;
 
 use crate::layout::{DocumentArea, ProjectRoot};
 use crate::list_files::ListedFolder;
@@ -25,7 +26,7 @@ impl TreeWatcher {
         None
     }
 
-    pub(crate) fn add_folder(&mut self, _: &OwnedFd, _: &ListedFolder<'_>) {
+    pub(crate) fn add_folder(&mut self, _: &Dir, _: &ListedFolder<'_>) {
         match *self {}
     }
 

@@ -6,29 +6,28 @@
 //! the few milliseconds of the exchange. A journal may come with a cloned repository, so all of its
 //! content is validated.
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use bytes::Bytes;
 use cap_std::fs::Dir;
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::ports::documents::{DocumentChange, StoreError, StoreResult};
+use reqlore_durable_fs::folder::{FileAccess, OpenedFile, create_file, file_origin, open_file};
 use reqlore_local_state as local;
 use reqlore_local_state::error::{failed, not_written, refused};
-use reqlore_local_state::{self, LOCAL_STATE_DIR, as_file};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
-use rustix::io::Errno;
+use reqlore_local_state::{self, LOCAL_STATE_DIR};
 use serde::{Deserialize, Serialize};
 
-use crate::failpoint::{FailPoint, hit_failpoint, seen_inode, sync_file};
+use crate::failpoint::{FailPoint, hit_failpoint, seen_inode, sync_folder};
 use crate::folder_names::RequirementsLayout;
 use crate::layout::{ProjectRoot, ProjectTree};
 use crate::lock::ProjectLock;
 use crate::stage_and_swap::{
     ApplyError, LoadedDocument, LoadedDocuments, apply_one, lock_requirements,
 };
+use crate::system::is_permanent;
 
 const FILE_NAME: &str = "journal";
 const DISPLAY_PATH: &str = ".reqlore/local/journal";
@@ -38,8 +37,6 @@ const SET_ASIDE: &str = "journal.damaged";
 /// The first bytes. The journal's own identity and the checksum of the body follow.
 const MAGIC: &[u8] = b"reqlore journal 2\n";
 const MAX_BYTES: usize = 256 * 1024 * 1024;
-/// Digits of the inode number, with which an identity begins.
-const INODE_LENGTH: usize = 16;
 /// The number of attempts at a document that an editor saves at the same time.
 const MAX_ATTEMPTS: usize = 3;
 
@@ -58,8 +55,7 @@ struct JournalEntry<'a> {
 /// way, so the result is only a hint.
 pub(crate) fn exists(project: &Path) -> bool {
     let path = project.join(LOCAL_STATE_DIR).join(FILE_NAME);
-    let stat = rustix::fs::statat(CWD, &path, AtFlags::SYMLINK_NOFOLLOW);
-    stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
+    path.symlink_metadata().is_ok_and(|metadata| metadata.is_file())
 }
 
 /// Stores the changes of a commit, durably.
@@ -81,15 +77,14 @@ pub(crate) fn write(
     }
     let local = local::open_or_create(&root.dir)?;
     // A file of that name is not ours: `recover` has removed our journals under the same lock.
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    let file = match rustix::fs::openat(&local, FILE_NAME, flags, Mode::from(0o600)) {
-        Ok(file) => File::from(file),
-        Err(Errno::EXIST) => {
+    let file = match create_file(&local, FILE_NAME, 0o600) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             let reason = "blocks the journal, which needs this name; move it away and try again. \
                           Nothing was written";
             return Err(refused(DISPLAY_PATH, reason));
         }
-        Err(error) => return Err(not_journaled(error.into())),
+        Err(error) => return Err(not_journaled(error)),
     };
     let written = write_body(&local, file, &body).map_err(not_journaled);
     written.and_then(|()| check_recoverable(&local)).inspect_err(|_| {
@@ -100,7 +95,7 @@ pub(crate) fn write(
 
 fn write_body(local: &Dir, mut file: File, body: &[u8]) -> io::Result<()> {
     file.write_all(MAGIC)?;
-    file.write_all(journal_identity(&file.metadata()?).as_bytes())?;
+    file.write_all(journal_identity(&file)?.as_bytes())?;
     // The checksum comes first, so that a journal that was cut off is recognized.
     file.write_all(Version::of_bytes(body).to_string().as_bytes())?;
     hit_failpoint(FailPoint::JournalBegun)?;
@@ -108,7 +103,7 @@ fn write_body(local: &Dir, mut file: File, body: &[u8]) -> io::Result<()> {
     hit_failpoint(FailPoint::JournalWritten)?;
     file.sync_all()?;
     // The new name is on disk only when its directory is.
-    sync_file(FailPoint::JournalSynced, &as_file(local)?)
+    sync_folder(FailPoint::JournalSynced, local)
 }
 
 /// Fails if the next process would take this journal for a copy, and leave a commit incomplete.
@@ -124,10 +119,9 @@ fn check_recoverable(local: &Dir) -> StoreResult<()> {
 }
 
 /// The text that tells a journal from its copies.
-fn journal_identity(file: &Metadata) -> String {
-    let identity = local::file_identity(file);
-    let (_, origin) = identity.split_at(INODE_LENGTH);
-    format!("{:0INODE_LENGTH$x}{origin}", seen_inode(file.ino()))
+fn journal_identity(file: &File) -> io::Result<String> {
+    let (inode, origin) = file_origin(file, &file.metadata()?)?;
+    Ok(local::identity_text((seen_inode(inode), origin)))
 }
 
 fn not_journaled(error: io::Error) -> StoreError {
@@ -158,7 +152,7 @@ pub(crate) fn remove(root: &ProjectRoot) {
 fn try_remove(root: &ProjectRoot) -> io::Result<()> {
     let Some(local) = local::open_existing(&root.dir)? else { return Ok(()) };
     local.remove_file(FILE_NAME)?;
-    sync_file(FailPoint::JournalRemoved, &as_file(&local)?)
+    sync_folder(FailPoint::JournalRemoved, &local)
 }
 
 /// The error of a commit that could not be rolled back and keeps its journal.
@@ -215,7 +209,7 @@ fn set_aside(root: &ProjectRoot, problem: &str) {
     let renamed = local::open_existing(&root.dir).and_then(|local| match local {
         Some(local) => {
             local.rename(FILE_NAME, &local, SET_ASIDE)?;
-            sync_file(FailPoint::JournalRemoved, &as_file(&local)?)
+            sync_folder(FailPoint::JournalRemoved, &local)
         }
         None => Ok(()),
     });
@@ -230,21 +224,18 @@ fn set_aside(root: &ProjectRoot, problem: &str) {
 /// it is missing or not a regular file.
 fn read_journal(local: &Dir, max_body: usize) -> io::Result<Option<(Vec<u8>, String)>> {
     // The name may be a link or a pipe that came with a repository.
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = match rustix::fs::openat(local, FILE_NAME, flags, Mode::empty()) {
-        Ok(file) => File::from(file),
-        Err(Errno::NOENT | Errno::LOOP) => return Ok(None),
-        Err(error) => return Err(error.into()),
+    let OpenedFile::File(file) = open_file(local, FILE_NAME, FileAccess::Read)? else {
+        return Ok(None);
     };
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
+    if !file.metadata()?.is_file() {
         return Ok(None);
     }
+    let identity = journal_identity(&file)?;
     let mut bytes = Vec::new();
     // A longer file is not ours. Cut off here, it fails the checksum.
     let limit = MAGIC.len() + local::IDENTITY_LENGTH + Version::LENGTH + max_body;
     file.take(limit as u64).read_to_end(&mut bytes)?;
-    Ok(Some((bytes, journal_identity(&metadata))))
+    Ok(Some((bytes, identity)))
 }
 
 /// True if the file begins like our journals, even if only a few bytes were written.
@@ -306,10 +297,7 @@ fn is_transient(error: &StoreError) -> bool {
     match error {
         StoreError::Refused { .. } | StoreError::Unreadable { .. } => false,
         // These depend on the path itself, so every later attempt would get them too.
-        StoreError::Unavailable { source: Some(source), .. } => !matches!(
-            Errno::from_io_error(source),
-            Some(Errno::NAMETOOLONG | Errno::INVAL | Errno::LOOP | Errno::NOTDIR)
-        ),
+        StoreError::Unavailable { source: Some(source), .. } => !is_permanent(source),
         _ => true,
     }
 }

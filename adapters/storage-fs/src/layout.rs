@@ -5,20 +5,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cap_std::fs::{Dir, MetadataExt};
+use cap_std::fs::Dir;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document;
 use reqlore_domain::document::{DocumentId, DocumentKind, TEMPLATE_FOLDER, backlog_folder_of};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::sections::requirement_index::SectionKey;
-use reqlore_local_state::{create_folder, open_folder};
-use rustix::io::Errno;
-
+use reqlore_durable_fs::folder::{create_folder, folder_id, open_folder};
 use reqlore_local_state::error::{failed, not_written, refused};
 
 use crate::folder_names::{
     DOCSETS_FILE, DOCSETS_FOLDER, KNOWLEDGE_FOLDER, OWN_FOLDER, RequirementsLayout,
 };
+use crate::system::inode;
 
 /// The record schema in the folder of Reqlore.
 const SCHEMA_FILE: &str = "project.toml";
@@ -169,12 +168,14 @@ impl<'a> ProjectTree<'a> {
         };
         for folder in folders {
             dir = match open_folder(&dir, folder) {
-                Ok(inner) => Dir::from_std_file(inner.into()),
+                Ok(inner) => inner,
                 // A listing skips links too, so the document does not exist.
-                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG) => {
+                Err(error)
+                    if is_not_there(&error) || error.kind() == io::ErrorKind::InvalidFilename =>
+                {
                     return Ok(None);
                 }
-                Err(error) => return Err(failed(display_path, "open its folder", error.into())),
+                Err(error) => return Err(failed(display_path, "open its folder", error)),
             };
         }
         Ok(Some(dir))
@@ -215,7 +216,7 @@ impl<'a> ProjectTree<'a> {
                     "has a link or a file where a folder must be; remove it",
                 ));
             };
-            dir = Dir::from_std_file(inner.into());
+            dir = inner;
         }
         Ok(())
     }
@@ -273,10 +274,7 @@ pub(crate) fn is_not_there(error: &io::Error) -> bool {
 
 /// True if both handles are of the same folder.
 pub(crate) fn same_folder(a: &Dir, b: &Dir) -> bool {
-    match (rustix::fs::fstat(a), rustix::fs::fstat(b)) {
-        (Ok(a), Ok(b)) => (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino),
-        _ => false,
-    }
+    matches!((folder_id(a), folder_id(b)), (Ok(a), Ok(b)) if a == b)
 }
 
 const INSTRUCTIONS: &str = "AGENTS.md";
@@ -433,10 +431,8 @@ pub(crate) fn section_id(file: &str) -> Option<DocumentId> {
 
 /// True if the file is the one that AGENTS.md links to.
 fn is_instructions(dir: &Dir, name: &str) -> bool {
-    match (dir.metadata(INSTRUCTIONS), dir.symlink_metadata(name)) {
-        (Ok(instructions), Ok(file)) => instructions.ino() == file.ino(),
-        _ => false,
-    }
+    let instructions = inode(dir, INSTRUCTIONS.as_ref(), true);
+    instructions.is_some() && instructions == inode(dir, name.as_ref(), false)
 }
 
 /// How deep folders may be nested below the folder of a kind.

@@ -1,26 +1,24 @@
 //! Lists document files by `stat`, without opening them.
 
+use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
-use cap_std::fs::{Dir, MetadataExt};
+use cap_std::fs::Dir;
 use reqlore_domain::document::{
     DocumentId, DocumentKind, MAX_DOCUMENT_BYTES, TEMPLATE_FOLDER, backlog_folder_of,
 };
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::record_list::UnreadFile;
+use reqlore_durable_fs::folder::{open_folder, open_to_list};
 use reqlore_local_state::error::failed;
-use reqlore_local_state::{as_file, open_folder};
-use rustix::fs::{Access, AtFlags, DirEntry, FileType, Stat};
-use rustix::io::Errno;
-use rustix::path::Arg;
 
 use crate::failpoint::{FailPoint, hit_failpoint};
 use crate::layout::{
     DocumentArea, MAX_AREA_DEPTH, ProjectRoot, RequirementsDir, is_not_there, section_id,
 };
 use crate::read_file::FileStamp;
+use crate::system::{Entry, EntryKind, check_entry_readable, entries, inode, stat_entry};
 use crate::two_threads::on_two_threads;
 use crate::unread_files::UnreadFiles;
 
@@ -53,7 +51,7 @@ pub(crate) fn list_documents(
     root: &ProjectRoot,
     area: DocumentArea,
     obstacles: Option<&mut CopyObstacles>,
-    enter: &mut dyn FnMut(&OwnedFd, &ListedFolder<'_>),
+    enter: &mut dyn FnMut(&Dir, &ListedFolder<'_>),
 ) -> StoreResult<AreaListing> {
     let (listed, unread) = (Vec::new(), UnreadFiles::default());
     let walk = AreaWalk { area, pending: Vec::new(), listed, files: Vec::new(), unread, obstacles };
@@ -72,15 +70,15 @@ struct AreaWalk<'a> {
     /// when it is listed.
     pending: Vec<PendingFolder>,
     listed: Vec<ListedFile>,
-    /// Files of the current folder that may be documents.
-    files: Vec<String>,
+    /// Files of the current folder that may be documents, with the stamps that the listing has.
+    files: Vec<(String, Option<FileStamp>)>,
     unread: UnreadFiles,
     obstacles: Option<&'a mut CopyObstacles>,
 }
 
 /// A folder by its parent's handle. The parent of the top folder is the top folder itself.
 struct PendingFolder {
-    parent: Rc<OwnedFd>,
+    parent: Rc<Dir>,
     kind: DocumentKind,
     name_prefix: String,
     depth: usize,
@@ -109,11 +107,11 @@ impl AreaWalk<'_> {
     fn run(
         mut self,
         root: &ProjectRoot,
-        enter: &mut dyn FnMut(&OwnedFd, &ListedFolder<'_>),
+        enter: &mut dyn FnMut(&Dir, &ListedFolder<'_>),
     ) -> StoreResult<AreaListing> {
         let top_path = self.area.top_folder();
-        let top = match root.dir.open_dir(top_path).and_then(|top| as_file(&top)) {
-            Ok(top) => Rc::new(OwnedFd::from(top)),
+        let top = match root.dir.open_dir(top_path).and_then(|top| open_to_list(&top)) {
+            Ok(top) => Rc::new(top),
             Err(error) if is_not_there(&error) => return Ok(self.finish()),
             Err(error) => return Err(failed(top_path, "open it", error)),
         };
@@ -147,7 +145,7 @@ impl AreaWalk<'_> {
     fn list_folder(
         &mut self,
         folder: &PendingFolder,
-        enter: &mut dyn FnMut(&OwnedFd, &ListedFolder<'_>),
+        enter: &mut dyn FnMut(&Dir, &ListedFolder<'_>),
     ) -> StoreResult<()> {
         let display_path = folder.display_path(self.area);
         let name = folder.name();
@@ -166,7 +164,7 @@ impl AreaWalk<'_> {
         );
         hit_failpoint(FailPoint::FolderOpened)
             .map_err(|error| failed(&display_path, "open it", error))?;
-        let entries = match rustix::fs::Dir::read_from(&handle) {
+        let entries = match entries(&handle) {
             Ok(entries) => entries,
             Err(error) if self.obstacles.is_some() => {
                 return self.skip_unopened(folder.kind, &display_path, error);
@@ -175,7 +173,7 @@ impl AreaWalk<'_> {
         };
         for entry in entries {
             let entry = entry.map_err(|error| not_listed(&display_path, error))?;
-            self.list_entry(&handle, folder, &entry);
+            self.list_entry(&handle, folder, entry);
             // Protects against a wrong root, such as a folder of many repositories.
             if self.listed.len() + self.files.len() > MAX_DOCUMENTS {
                 return Err(StoreError::Refused {
@@ -191,29 +189,29 @@ impl AreaWalk<'_> {
         Ok(())
     }
 
-    fn list_entry(&mut self, handle: &Rc<OwnedFd>, folder: &PendingFolder, entry: &DirEntry) {
-        let name = entry.file_name();
-        if name.to_bytes().starts_with(b".") {
+    fn list_entry(&mut self, handle: &Rc<Dir>, folder: &PendingFolder, entry: Entry) {
+        let Entry { name, kind, stamp } = entry;
+        if name.as_encoded_bytes().starts_with(b".") {
             return;
         }
-        let file_type = entry.file_type();
-        // Some file systems do not report the type in listings.
-        let is_folder = file_type == FileType::Directory
-            || (file_type == FileType::Unknown && is_folder(handle, name));
-        let Ok(file) = name.to_str() else {
-            if is_folder || name.to_bytes().ends_with(b".md") {
-                let path = format!("{}{}", folder.display_path(self.area), name.to_string_lossy());
-                self.report(folder.kind, &path, NOT_UTF8);
+        let file = match name.into_string() {
+            Ok(file) => file,
+            Err(name) => {
+                if kind == EntryKind::Folder || name.as_encoded_bytes().ends_with(b".md") {
+                    let shown = name.to_string_lossy();
+                    let path = format!("{}{shown}", folder.display_path(self.area));
+                    self.report(folder.kind, &path, NOT_UTF8);
+                }
+                return;
             }
-            return;
         };
-        if is_folder {
-            self.add_subfolder(handle, folder, file);
+        if kind == EntryKind::Folder {
+            self.add_subfolder(handle, folder, &file);
             return;
         }
         let Some(stem) = file.strip_suffix(".md") else {
             let path = folder.display_path(self.area);
-            return self.unread.add_other_file(folder.kind, &path, file, file_type);
+            return self.unread.add_other_file(folder.kind, &path, &file, kind);
         };
         if let Some(obstacles) = &mut self.obstacles {
             let name = format!("{}{stem}", folder.name_prefix);
@@ -223,12 +221,12 @@ impl AreaWalk<'_> {
                 let reason = format!("can't be copied ({reason}); rename it");
                 obstacles.push(format_obstacle(&path, &reason));
             }
-            check_copyable(handle, file, &path, obstacles);
+            check_copyable(handle, file.as_ref(), &path, obstacles);
         }
-        self.files.push(file.to_owned());
+        self.files.push((file, stamp));
     }
 
-    fn add_subfolder(&mut self, handle: &Rc<OwnedFd>, folder: &PendingFolder, name: &str) {
+    fn add_subfolder(&mut self, handle: &Rc<Dir>, folder: &PendingFolder, name: &str) {
         if name.strip_suffix(".md").is_some() {
             let path = format!("{}{name}", folder.display_path(self.area));
             self.unread.add(folder.kind, &path, "is a folder; put a file there or rename it");
@@ -258,35 +256,40 @@ impl AreaWalk<'_> {
     /// folder that was just removed or replaced hides nothing. One without permission hides its
     /// content until the permission changes. After any other error (no handles left, a broken disk)
     /// it is unknown which documents exist.
-    fn skip_unopened(&mut self, kind: DocumentKind, path: &str, error: Errno) -> StoreResult<()> {
-        match error {
-            Errno::NOENT => {}
-            Errno::NOTDIR | Errno::LOOP => {
+    fn skip_unopened(
+        &mut self,
+        kind: DocumentKind,
+        path: &str,
+        error: io::Error,
+    ) -> StoreResult<()> {
+        match error.kind() {
+            io::ErrorKind::NotFound => {}
+            io::ErrorKind::NotADirectory => {
                 self.unread.add(kind, path, "is a link or a file; replace it by a folder");
             }
-            Errno::ACCESS | Errno::PERM => {
+            io::ErrorKind::PermissionDenied => {
                 if self.obstacles.is_none() {
                     tracing::warn!("{path} can't be opened: {error}; its documents are not listed");
                 }
                 let reason = format!("can't be opened ({error}); give this user the right");
                 self.report(kind, path, &reason);
             }
-            _ => return Err(failed(path, "open it", error.into())),
+            _ => return Err(failed(path, "open it", error)),
         }
         Ok(())
     }
 }
 
 fn stat_documents(
-    folder: &OwnedFd,
+    folder: &Dir,
     kind: DocumentKind,
     name_prefix: &str,
-    files: &[String],
+    files: &[(String, Option<FileStamp>)],
 ) -> Vec<ListedFile> {
     let mut listed = Vec::with_capacity(files.len());
-    for file in files {
+    for (file, stamp) in files {
         // `None` if the file was removed since, or is a folder.
-        if let Some(stamp) = stat_file(folder, file) {
+        if let Some(stamp) = stamp.or_else(|| stat_file(folder, file)) {
             let name = format!("{name_prefix}{}", file.strip_suffix(".md").unwrap_or(file));
             listed.push(ListedFile { id: DocumentId { kind, name }, stamp });
         }
@@ -294,8 +297,8 @@ fn stat_documents(
     listed
 }
 
-fn not_listed(path: &str, error: Errno) -> StoreError {
-    failed(path, "list it", error.into())
+fn not_listed(path: &str, error: io::Error) -> StoreError {
+    failed(path, "list it", error)
 }
 
 const NOT_UTF8: &str = "has a name that is not UTF-8; rename it";
@@ -310,35 +313,29 @@ fn format_obstacle(path: &str, reason: &str) -> String {
 
 /// Returns true if the file exists and may be a document. If it can't be copied, adds an obstacle.
 pub(crate) fn check_copyable(
-    folder: impl AsFd,
-    file: impl Arg + Copy,
+    folder: &Dir,
+    file: &OsStr,
     path: &str,
     obstacles: &mut CopyObstacles,
 ) -> bool {
-    let stat = match rustix::fs::statat(&folder, file, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) => stat,
-        Err(Errno::NOENT | Errno::NOTDIR) => return false,
+    let (kind, stamp) = match stat_entry(folder, file) {
+        Ok(found) => found,
+        Err(error) if is_not_there(&error) => return false,
         Err(error) => {
             let reason = format!("can't be inspected ({error}); give this user the right");
             obstacles.push(format_obstacle(path, &reason));
             return false;
         }
     };
-    let reason = match file_type(&stat) {
-        FileType::Symlink => "is a symbolic link; put a regular file there or remove it".to_owned(),
-        FileType::RegularFile if stat.st_size.unsigned_abs() > MAX_DOCUMENT_BYTES as u64 => {
+    let reason = match kind {
+        EntryKind::Link => "is a symbolic link; put a regular file there or remove it".to_owned(),
+        EntryKind::File if stamp.size > MAX_DOCUMENT_BYTES as u64 => {
             format!("is larger than {} MiB; split it into smaller files", MAX_DOCUMENT_BYTES >> 20)
         }
-        FileType::RegularFile => {
-            // With the effective user's rights, which opening the file will use.
-            match rustix::fs::accessat(&folder, file, Access::READ_OK, AtFlags::EACCESS) {
-                Err(error @ (Errno::ACCESS | Errno::PERM)) => {
-                    format!("can't be read ({error}); give this user the right")
-                }
-                // Any other error shows when the file is read.
-                _ => return true,
-            }
-        }
+        EntryKind::File => match check_entry_readable(folder, file) {
+            Err(error) => format!("can't be read ({error}); give this user the right"),
+            Ok(()) => return true,
+        },
         _ => "is not a regular file; put one there or remove it".to_owned(),
     };
     obstacles.push(format_obstacle(path, &reason));
@@ -352,26 +349,9 @@ fn last_component(prefix: &str) -> Option<&str> {
 }
 
 /// Returns a file's stamp; `None` if it is missing or a folder. A link is not followed.
-pub(crate) fn stat_file(folder: impl AsFd, file: &str) -> Option<FileStamp> {
-    let stat = rustix::fs::statat(folder, file, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-    if file_type(&stat) == FileType::Directory {
-        return None;
-    }
-    Some(FileStamp::from_stat(&stat))
-}
-
-/// Returns a folder's stamp, which changes when an entry is added or removed.
-pub(crate) fn stat_folder(folder: impl AsFd) -> Option<FileStamp> {
-    Some(FileStamp::from_stat(&rustix::fs::fstat(folder).ok()?))
-}
-
-fn file_type(stat: &Stat) -> FileType {
-    FileType::from_raw_mode(stat.st_mode)
-}
-
-pub(crate) fn is_folder(folder: impl AsFd, file: impl Arg) -> bool {
-    let stat = rustix::fs::statat(folder, file, AtFlags::SYMLINK_NOFOLLOW);
-    stat.is_ok_and(|stat| file_type(&stat) == FileType::Directory)
+pub(crate) fn stat_file(folder: &Dir, file: &str) -> Option<FileStamp> {
+    let (kind, stamp) = stat_entry(folder, file).ok()?;
+    (kind != EntryKind::Folder).then_some(stamp)
 }
 
 /// Lists each regular `*.md` directly in the directory, except AGENTS.md and the file that it links
@@ -380,20 +360,19 @@ pub(crate) fn list_sections(requirements: &RequirementsDir<'_>) -> StoreResult<V
     let Some(dir) = requirements.dir() else { return Ok(Vec::new()) };
     let instructions = instructions_target_inode(dir);
     let mut listed = Vec::new();
-    for entry in dir.entries().map_err(|error| sections_not_listed(requirements, error))? {
+    for entry in entries(dir).map_err(|error| sections_not_listed(requirements, error))? {
         let entry = entry.map_err(|error| sections_not_listed(requirements, error))?;
-        let name = entry.file_name();
-        if !may_be_section(name.as_encoded_bytes()) {
+        let (name, kind) = (entry.name, entry.kind);
+        if !may_be_section(name.as_encoded_bytes())
+            || kind != EntryKind::File
+            || is_target(dir, &name, instructions)
+        {
             continue;
         }
-        // An error if the file was removed since.
-        let Ok(stat) = rustix::fs::statat(dir, &*name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-        if file_type(&stat) != FileType::RegularFile || instructions == Some(stat.st_ino) {
-            continue;
-        }
-        if let Some(id) = name.to_str().and_then(section_id) {
-            listed.push(ListedFile { id, stamp: FileStamp::from_stat(&stat) });
-        }
+        let Some(id) = name.to_str().and_then(section_id) else { continue };
+        // `None` if the file was removed since.
+        let stamp = entry.stamp.or_else(|| name.to_str().and_then(|name| stat_file(dir, name)));
+        listed.extend(stamp.map(|stamp| ListedFile { id, stamp }));
     }
     Ok(listed)
 }
@@ -424,21 +403,19 @@ pub(crate) fn list_copied_sections(
     let Some(dir) = requirements.dir() else { return Ok(Vec::new()) };
     let instructions = instructions_target_inode(dir);
     let mut ids = Vec::new();
-    for entry in dir.entries().map_err(|error| sections_not_listed(requirements, error))? {
+    for entry in entries(dir).map_err(|error| sections_not_listed(requirements, error))? {
         let entry = entry.map_err(|error| sections_not_listed(requirements, error))?;
-        let name = entry.file_name();
-        if !may_be_section(name.as_encoded_bytes()) {
-            continue;
-        }
-        if let Ok(metadata) = entry.metadata()
-            && (metadata.is_dir() || instructions == Some(metadata.ino()))
+        let name = entry.name;
+        if !may_be_section(name.as_encoded_bytes())
+            || entry.kind == EntryKind::Folder
+            || is_target(dir, &name, instructions)
         {
             continue;
         }
         let path = requirements.display_path(&name.to_string_lossy());
         match name.to_str().and_then(section_id) {
             Some(id) => {
-                if check_copyable(dir, &*name, &path, obstacles) {
+                if check_copyable(dir, &name, &path, obstacles) {
                     ids.push(id);
                 }
             }
@@ -465,5 +442,10 @@ fn instructions_target_inode(dir: &Dir) -> Option<u64> {
     if !dir.symlink_metadata("AGENTS.md").ok()?.is_symlink() {
         return None;
     }
-    Some(dir.metadata("AGENTS.md").ok()?.ino())
+    inode(dir, "AGENTS.md".as_ref(), true)
+}
+
+/// True if the file is the one with the inode that AGENTS.md links to.
+fn is_target(dir: &Dir, name: &OsStr, instructions: Option<u64>) -> bool {
+    instructions.is_some() && inode(dir, name, false) == instructions
 }

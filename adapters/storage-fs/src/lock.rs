@@ -13,9 +13,9 @@ use std::time::Duration;
 use cap_std::fs::Dir;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_durable_fs::try_lock;
+use reqlore_durable_fs::folder::{lock_folder, try_lock_folder};
 use reqlore_local_state::error::failed;
-use reqlore_local_state::{as_file, lock_folder, lock_timeout};
+use reqlore_local_state::{self as local, lock_timeout};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::layout::{ProjectRoot, same_folder};
@@ -58,16 +58,15 @@ impl LockQueue {
         };
         // Opened after waiting in the queue: the folder may have been replaced since.
         let root = ProjectRoot::open(path)?;
-        let folder = as_file(&root.dir).map_err(not_locked)?;
         // Usually free, and then no thread has to wait.
-        if try_lock(&folder).map_err(not_locked)? {
+        if let Some(folder) = try_lock_folder(&root.dir).map_err(not_locked)? {
             return Ok(ProjectLock { root, _queue_guard: queue_guard, _locked_folder: folder });
         }
         // After a timeout the waiting thread keeps the queue's guard, and releases both locks as
         // soon as it gets the second. So at most one thread waits for a project.
         let wait = tokio::task::spawn_blocking(move || {
-            let locked = folder.lock();
-            locked.map(|()| ProjectLock { root, _queue_guard: queue_guard, _locked_folder: folder })
+            let folder = lock_folder(&root.dir)?;
+            Ok(ProjectLock { root, _queue_guard: queue_guard, _locked_folder: folder })
         });
         let Ok(joined) = tokio::time::timeout(LOCK_TIMEOUT, wait).await else {
             return Err(lock_timeout("another process", LOCK_TIMEOUT));
@@ -86,11 +85,12 @@ impl LockQueue {
             return Ok(None);
         };
         let root = ProjectRoot::open(path)?;
-        let folder = as_file(&root.dir).map_err(not_locked)?;
-        if !try_lock(&folder).map_err(not_locked)? {
-            return Ok(None);
-        }
-        Ok(Some(ProjectLock { root, _queue_guard: queue_guard, _locked_folder: folder }))
+        let locked = try_lock_folder(&root.dir).map_err(not_locked)?;
+        Ok(locked.map(|folder| ProjectLock {
+            root,
+            _queue_guard: queue_guard,
+            _locked_folder: folder,
+        }))
     }
 
     fn project_mutex(&self, project: &ProjectKey) -> Arc<tokio::sync::Mutex<()>> {
@@ -113,5 +113,5 @@ pub(crate) fn lock_shared_folder(root: &ProjectRoot, dir: &Dir) -> StoreResult<O
         return Ok(None);
     }
     let content = "the requirements directory";
-    lock_folder(dir, "the project's folder", content, LOCK_TIMEOUT).map(Some)
+    local::lock_folder(dir, "the project's folder", content, LOCK_TIMEOUT).map(Some)
 }

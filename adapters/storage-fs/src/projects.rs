@@ -21,7 +21,6 @@ use reqlore_git_runner::WorkTree;
 
 use crate::config::Config;
 use crate::folder_names::{DOCSETS_FILE, DOCSETS_FOLDER, KNOWLEDGE_FOLDER};
-#[cfg(unix)]
 use crate::images::read_image;
 use crate::root_search::{RootSearch, WORLD_WRITABLE, owner_uid, refusal};
 use crate::system::is_read_forbidden;
@@ -361,12 +360,6 @@ impl ProjectResolver for FsProjects {
     async fn has_folder(&self, path: &str) -> bool {
         Path::new(path).is_dir()
     }
-}
-
-/// Documents are never in files here.
-#[cfg(not(unix))]
-fn read_image(_: &Path, _: &str) -> Option<ImageFile> {
-    None
 }
 
 /// Returns the path of a toolset's documents in a folder, and why they cannot be read; `None` if

@@ -1,8 +1,7 @@
 //! Reads one regular file of limited size, and detects a save that is not finished.
 
-use std::fs::{File, Metadata};
+use std::fs::Metadata;
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -10,9 +9,8 @@ use cap_std::fs::Dir;
 use reqlore_domain::document;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::timestamp::Timestamp;
+use reqlore_durable_fs::folder::{FileAccess, OpenedFile, has_other_names, open_file};
 use reqlore_local_state::error::{failed, refused};
-use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::failpoint::{FailPoint, hit_failpoint};
@@ -30,6 +28,7 @@ const MIN_RELIABLE_AGE: Duration = Duration::from_secs(2);
 pub(crate) struct FileContent {
     pub(crate) bytes: Bytes,
     pub(crate) metadata: Metadata,
+    pub(crate) has_other_names: bool,
     /// The file did not change while it was read.
     pub(crate) is_stable: bool,
     /// The next change of the file will change its stamp.
@@ -121,19 +120,17 @@ fn read_bounded(
     display_path: &str,
     max_bytes: u64,
 ) -> StoreResult<Option<FileContent>> {
-    // Links could lead out of the project, and opening a pipe must not block.
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let mut file = match rustix::fs::openat(dir, name, flags, Mode::empty()) {
-        Ok(fd) => File::from(fd),
-        // No file system can hold a name that is too long, so the file is missing.
-        Err(Errno::NOENT | Errno::NAMETOOLONG) => return Ok(None),
-        Err(Errno::LOOP) => {
+    let mut file = match open_file(dir, name, FileAccess::Read) {
+        Ok(OpenedFile::File(file)) => file,
+        Ok(OpenedFile::Missing) => return Ok(None),
+        // It could lead out of the project.
+        Ok(OpenedFile::Link) => {
             return Err(refused(
                 display_path,
                 "is a symbolic link; put a regular file there. It was not followed",
             ));
         }
-        Err(error) => return Err(not_read(display_path, error.into())),
+        Err(error) => return Err(not_read(display_path, error)),
     };
     hit_failpoint(FailPoint::FileOpened).map_err(|error| not_read(display_path, error))?;
     // Before `metadata`, so that the stamp is at least as old as it seems.
@@ -163,6 +160,8 @@ fn read_bounded(
         is_stable: FileStamp::from_metadata(&after) == stamp,
         is_stamp_reliable: stamp.is_reliable_at(now),
         is_partial: false,
+        has_other_names: has_other_names(&file, &metadata)
+            .map_err(|error| not_read(display_path, error))?,
         metadata,
     }))
 }
@@ -181,41 +180,19 @@ fn too_large(subject: &str) -> StoreError {
 /// A file's `stat` result, which differs for another file and after a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct FileStamp {
-    device: u64,
-    inode: u64,
-    size: u64,
-    modified: i64,
-    changed: i64,
-    modified_nanos: u32,
-    changed_nanos: u32,
-    has_hard_links: bool,
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+    pub(crate) size: u64,
+    pub(crate) modified: i64,
+    pub(crate) changed: i64,
+    pub(crate) modified_nanos: u32,
+    pub(crate) changed_nanos: u32,
+    pub(crate) has_hard_links: bool,
 }
 
 impl FileStamp {
     pub(crate) fn from_metadata(metadata: &Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            size: metadata.size(),
-            modified: metadata.mtime(),
-            changed: metadata.ctime(),
-            modified_nanos: u32::try_from(metadata.mtime_nsec()).unwrap_or_default(),
-            changed_nanos: u32::try_from(metadata.ctime_nsec()).unwrap_or_default(),
-            has_hard_links: metadata.nlink() > 1,
-        }
-    }
-
-    pub(crate) fn from_stat(stat: &rustix::fs::Stat) -> Self {
-        Self {
-            device: system::device(stat),
-            inode: stat.st_ino,
-            size: stat.st_size.unsigned_abs(),
-            modified: stat.st_mtime,
-            changed: stat.st_ctime,
-            modified_nanos: u32::try_from(stat.st_mtime_nsec).unwrap_or_default(),
-            changed_nanos: u32::try_from(stat.st_ctime_nsec).unwrap_or_default(),
-            has_hard_links: stat.st_nlink > 1,
-        }
+        system::stamp_of(metadata)
     }
 
     /// The file's modification time, which programs can set.

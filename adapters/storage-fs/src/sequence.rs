@@ -8,22 +8,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::fs::{File, Metadata};
-use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::io::{self, Read, Write};
 
-use cap_std::fs::{Dir, OpenOptions};
+use cap_std::fs::Dir;
 use reqlore_domain::backlog::reference::MAX_NUMBER;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::documents::{DocumentChange, StoreResult};
+use reqlore_durable_fs::folder::{FileAccess, create_file, has_other_names, open_file};
+use reqlore_durable_fs::read_exact_at;
 use reqlore_local_state as local;
 use reqlore_local_state::error::failed;
-use reqlore_local_state::{self, LOCAL_STATE_DIR};
-use rustix::fs::{Mode, OFlags};
+use reqlore_local_state::{self, LOCAL_STATE_DIR, file_identity};
 
 use crate::layout::ProjectRoot;
-use crate::read_file::read_file;
+use crate::system::write_at_once;
 
 const FILE_NAME: &str = "marks";
 const TEMP_NAME: &str = ".marks.tmp";
@@ -61,10 +60,10 @@ impl HighWaterMarks {
 
     pub(crate) fn read(folder: &Dir, name: &str) -> Self {
         let mut marks = Self::default();
-        let Ok(Some(content)) = read_file(folder, name, name) else { return marks };
-        let text = String::from_utf8_lossy(&content.bytes);
+        let Ok((first, bytes)) = read_own_file(folder, name) else { return marks };
+        let text = String::from_utf8_lossy(&bytes);
         let mut lines = text.lines();
-        if lines.next() != Some(&first_line(&content.metadata)) {
+        if lines.next() != Some(&first) {
             return marks;
         }
         for line in lines {
@@ -89,7 +88,7 @@ impl HighWaterMarks {
     }
 
     pub(crate) fn write(&self, local: &Dir, name: &str) -> io::Result<()> {
-        if self.overwrite(local, name) {
+        if matches!(self.overwrite(local, name), Ok(true)) {
             return Ok(());
         }
         // A repository may contain a link of this name; removing it avoids writing through it.
@@ -97,39 +96,37 @@ impl HighWaterMarks {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let options = OpenOptions::new().write(true).create_new(true).to_owned();
-        let mut file = local.open_with(TEMP_NAME, &options)?.into_std();
-        file.write_all(self.to_text(&file.metadata()?).as_bytes())?;
+        let mut file = create_file(local, TEMP_NAME, 0o666)?;
+        let identity = file_identity(&file, &file.metadata()?)?;
+        file.write_all(self.to_text(&first_line(&identity)).as_bytes())?;
         // Not synced: after a power cut the numbers in the files are enough.
         local.rename(TEMP_NAME, local, name)
     }
 
-    /// Overwrites the existing file with one write. Returns false if it is not our own file.
+    /// Overwrites the existing file with one write. Fails or returns false if it is not our own file.
     ///
     /// A rename would be slower: some file systems then write the file to disk at once, and each
     /// commit would wait for that. Numbers only grow, so no rest of the old text follows the new.
-    fn overwrite(&self, local: &Dir, name: &str) -> bool {
-        // A link that came with a repository must not be followed, and a pipe must not block.
-        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let Ok(fd) = rustix::fs::openat(local, name, flags, Mode::empty()) else {
-            return false;
+    fn overwrite(&self, local: &Dir, name: &str) -> io::Result<bool> {
+        let Some(file) = open_file(local, name, FileAccess::Update)?.file() else {
+            return Ok(false);
         };
-        let file = File::from(fd);
-        let Ok(metadata) = file.metadata() else { return false };
-        let (expected, text) = (first_line(&metadata), self.to_text(&metadata));
+        let metadata = file.metadata()?;
+        let expected = first_line(&file_identity(&file, &metadata)?);
+        let text = self.to_text(&expected);
         let mut first_bytes = vec![0; expected.len()];
         let is_ours = metadata.is_file()
             // A second name may be outside the project, where nothing must change.
-            && metadata.nlink() == 1
+            && !has_other_names(&file, &metadata)?
             // A longer file would keep the end of its old text.
             && metadata.len() <= text.len() as u64
-            && file.read_exact_at(&mut first_bytes, 0).is_ok()
+            && read_exact_at(&file, &mut first_bytes, 0).is_ok()
             && first_bytes == expected.as_bytes();
-        is_ours && file.write_at(text.as_bytes(), 0).is_ok_and(|written| written == text.len())
+        Ok(is_ours && write_at_once(&file, text.as_bytes())? == text.len())
     }
 
-    fn to_text(&self, file: &Metadata) -> String {
-        let mut text = first_line(file) + "\n";
+    fn to_text(&self, first_line: &str) -> String {
+        let mut text = format!("{first_line}\n");
         for (kind, number) in self.iter() {
             // Writing to a string does not fail.
             let _ = writeln!(text, "{} {number}", kind.prefix());
@@ -191,8 +188,24 @@ fn trusted_mark(mark: u32) -> u32 {
 }
 
 /// The first line identifies the file itself, so that a clone or a copy of it is not valid.
-fn first_line(file: &Metadata) -> String {
-    format!("reqlore marks {}", local::file_identity(file))
+fn first_line(identity: &str) -> String {
+    format!("reqlore marks {identity}")
+}
+
+/// Reads a file of marks. Returns the first line that it must have, and its bytes.
+fn read_own_file(folder: &Dir, name: &str) -> io::Result<(String, Vec<u8>)> {
+    /// A longer file is not ours.
+    const MAX_BYTES: u64 = 64 << 10;
+    let opened = open_file(folder, name, FileAccess::Read)?.file();
+    let file = opened.ok_or(io::ErrorKind::NotFound)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let first = first_line(&file_identity(&file, &metadata)?);
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES).read_to_end(&mut bytes)?;
+    Ok((first, bytes))
 }
 
 /// The item numbers of the documents that this process has seen.

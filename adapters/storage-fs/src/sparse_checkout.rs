@@ -2,10 +2,8 @@
 //! writes that need them are refused.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -17,6 +15,7 @@ use reqlore_local_state::error::refused;
 use crate::folder_names::{DOCSETS_FOLDER, RequirementsLayout};
 use crate::layout::DocumentArea;
 use crate::read_file::{ClockTime, FileStamp};
+use crate::system::path_of_git;
 
 /// The checkouts of the projects, by folder.
 #[derive(Debug, Default)]
@@ -126,7 +125,7 @@ fn list_skipped_files(
     // `S` marks a file that Git does not check out.
     let entries = output.stdout.split(|byte| *byte == 0);
     let skipped = entries.filter_map(|entry| entry.strip_prefix(b"S "));
-    let mut files: Vec<_> = skipped.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect();
+    let mut files: Vec<_> = skipped.map(path_of_git).collect();
     files.retain(|path| project.join(path).symlink_metadata().is_err());
     Some(files)
 }

@@ -9,25 +9,23 @@ use std::fs::{File, Metadata};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::io::Write;
-use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::Bytes;
-use cap_std::fs::{Dir, MetadataExt as _};
+use cap_std::fs::Dir;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, Version};
 use reqlore_domain::ports::documents::{DocumentChange, StoreError, StoreResult};
+use reqlore_durable_fs::folder::create_file;
 use reqlore_durable_fs::keep_mode_and_owner;
 use reqlore_local_state as local;
-use reqlore_local_state::as_file;
 use reqlore_local_state::error::{failed, not_written, refused};
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
-use rustix::io::Errno;
 
-use crate::failpoint::{FailPoint, hit_failpoint, seen_inode, supports_renameat2, sync_file};
+use crate::failpoint::{FailPoint, hit_failpoint, supports_exchange, sync_file, sync_folder};
 use crate::layout::{FileLocation, ProjectRoot, ProjectTree, same_folder};
-use crate::{lock, read_file};
+use crate::system::{FileIdentity, file_identity};
+use crate::{lock, read_file, system};
 
 /// The documents that a commit is based on; `None` for one that did not exist.
 pub(crate) type LoadedDocuments = HashMap<DocumentId, Option<LoadedDocument>>;
@@ -107,7 +105,7 @@ pub(crate) fn stage_all<'a>(
         let Some(location) = tree.locate(change.id())? else {
             continue;
         };
-        if loaded.is_some_and(|loaded| loaded.metadata.nlink() > 1) {
+        if loaded.is_some_and(|loaded| loaded.has_other_names) {
             return Err(refused(
                 &location.display_path,
                 "has more than one hard link, and a write would separate them; replace it with a \
@@ -143,18 +141,10 @@ fn staging_folder(root: &ProjectRoot, location: &FileLocation) -> Arc<Dir> {
     } else {
         local::open_existing(&root.dir).ok().flatten()
     };
-    let local = local.filter(|local| may_exchange(local, &location.dir));
+    let local = local.filter(|local| {
+        CAN_STAGE_APART.load(Relaxed) && system::may_exchange(local, &location.dir)
+    });
     local.map_or_else(|| Arc::clone(&location.dir), Arc::new)
-}
-
-fn may_exchange(local: &Dir, target: &Dir) -> bool {
-    let (Ok(local), Ok(folder)) = (rustix::fs::fstat(local), as_file(target)) else { return false };
-    let Ok(stat) = rustix::fs::fstat(&folder) else { return false };
-    let inherits_group = Mode::from_raw_mode(stat.st_mode).contains(Mode::SGID);
-    let mut empty: [u8; 0] = [];
-    let default_acl = rustix::fs::fgetxattr(&folder, "system.posix_acl_default", &mut empty[..]);
-    let is_alike = local.st_dev == stat.st_dev && !inherits_group && default_acl.is_err();
-    is_alike && CAN_STAGE_APART.load(Relaxed)
 }
 
 /// Syncs the folders of each replacement, each folder once. `describe` makes the error.
@@ -171,9 +161,9 @@ fn sync_folders(
             continue;
         }
         done.push(dir);
-        let synced = as_file(dir).and_then(|folder| sync_file(FailPoint::FolderSynced, &folder));
         let path = &replacement.location.display_path;
-        synced.map_err(|error| describe(path, "sync its folder", error))?;
+        sync_folder(FailPoint::FolderSynced, dir)
+            .map_err(|error| describe(path, "sync its folder", error))?;
     }
     Ok(())
 }
@@ -196,6 +186,7 @@ impl From<StoreError> for ApplyError {
 pub(crate) struct LoadedDocument {
     pub(crate) document: Document,
     pub(crate) metadata: Metadata,
+    pub(crate) has_other_names: bool,
     /// The file looks as if another program were still saving it.
     pub(crate) is_partial: bool,
 }
@@ -208,6 +199,7 @@ impl LoadedDocument {
         Ok(Some(Self {
             document: Document::new(id.clone(), content.bytes),
             metadata: content.metadata,
+            has_other_names: content.has_other_names,
             is_partial: content.is_partial,
         }))
     }
@@ -225,11 +217,6 @@ pub(crate) struct FileReplacement<'a> {
     new: Option<&'a Bytes>,
     staged_identity: Cell<Option<FileIdentity>>,
 }
-
-/// Inode, size and modification time: they differ for another file and after a write. On some file
-/// systems (FUSE, overlay, 9p) they also differ for the same file, so a difference alone proves
-/// nothing: the content decides then.
-type FileIdentity = (u64, u64, (i64, i64));
 
 /// Identity and content of a file; the version is `None` if it cannot be read.
 struct FileState {
@@ -267,12 +254,8 @@ impl<'a> FileReplacement<'a> {
     }
 
     fn write_temp(&self, body: &Bytes, loaded: Option<&LoadedDocument>) -> io::Result<()> {
-        // Exclusive creation also rejects a link under the temporary name.
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        // Reduced by the umask, as for a file that an editor creates.
-        let mode = Mode::from_raw_mode(0o666);
-        let fd = rustix::fs::openat(&self.temp_dir, self.temp.as_str(), flags, mode)?;
-        let mut file = File::from(fd);
+        // The mode of a file that an editor creates.
+        let mut file = create_file(&self.temp_dir, &self.temp, 0o666)?;
         hit_failpoint(FailPoint::TempCreated)?;
         // Before the content: users without access to the old file must not read the new one.
         if let Some(loaded) = loaded {
@@ -394,12 +377,12 @@ impl<'a> FileReplacement<'a> {
         let removed = if identity.is_none() {
             Ok(())
         } else if is_ours_or_old || staged.is_none() {
-            rustix::fs::unlinkat(temp_dir, self.temp.as_str(), AtFlags::empty())
+            temp_dir.remove_file(&self.temp)
         } else {
             let kept = self.temp.replace(TEMP_SUFFIX, ".kept");
             let path = &self.location.display_path;
             tracing::error!(path, kept, "the save of another program is kept under another name");
-            rustix::fs::renameat(temp_dir, self.temp.as_str(), dir, kept.as_str())
+            temp_dir.rename(&self.temp, dir, &kept)
         };
         if let Err(error) = removed {
             let path = &self.location.display_path;
@@ -411,31 +394,24 @@ impl<'a> FileReplacement<'a> {
 
     /// Exchanges the files of our temporary name and the target's name.
     fn exchange_names(&self) -> io::Result<()> {
-        let (temp_dir, dir) = (&self.temp_dir, &self.location.dir);
+        let (temp_dir, dir) = (&*self.temp_dir, &*self.location.dir);
         let (temp, name) = (self.temp.as_str(), self.location.name.as_str());
-        let exchanged = if supports_renameat2() {
-            rustix::fs::renameat_with(temp_dir, temp, dir, name, RenameFlags::EXCHANGE)
-        } else {
-            Err(Errno::INVAL)
-        };
-        match exchanged {
-            // Some file systems can't exchange. The target must always exist: so the old file gets
-            // a second name first, and the new file replaces the first name atomically.
-            Err(error) if is_unsupported(error) => {
-                let second_name = self.second_name();
-                rustix::fs::linkat(dir, name, temp_dir, second_name.as_str(), AtFlags::empty())?;
-                let replaced = hit_failpoint(FailPoint::Linked)
-                    .and_then(|()| Ok(rustix::fs::renameat(temp_dir, temp, dir, name)?));
-                if replaced.is_err() {
-                    // Nothing was replaced, and a second hard link would block the next write.
-                    rustix::fs::unlinkat(temp_dir, second_name.as_str(), AtFlags::empty())?;
-                    return replaced;
-                }
-                hit_failpoint(FailPoint::Replaced)?;
-                self.finish_exchange()
-            }
-            result => Ok(result?),
+        if supports_exchange() && system::exchange((temp_dir, temp), (dir, name))?.is_some() {
+            return Ok(());
         }
+        // The target must always exist: so the old file gets a second name first, and the new file
+        // replaces the first name atomically.
+        let second_name = self.second_name();
+        dir.hard_link(name, temp_dir, &second_name)?;
+        let replaced = hit_failpoint(FailPoint::Linked)
+            .and_then(|()| system::retry(|| temp_dir.rename(temp, dir, name)));
+        if replaced.is_err() {
+            // Nothing was replaced, and a second hard link would block the next write.
+            temp_dir.remove_file(&second_name)?;
+            return replaced;
+        }
+        hit_failpoint(FailPoint::Replaced)?;
+        self.finish_exchange()
     }
 
     /// The name of the old file in the middle of an exchange without system support.
@@ -446,36 +422,27 @@ impl<'a> FileReplacement<'a> {
     /// Moves the old file from its second name to the temporary one, if it is there.
     fn finish_exchange(&self) -> io::Result<()> {
         let dir = &self.temp_dir;
-        match rustix::fs::renameat(dir, self.second_name().as_str(), dir, self.temp.as_str()) {
-            Err(Errno::NOENT) => Ok(()),
-            result => Ok(result?),
+        match dir.rename(self.second_name(), dir, &self.temp) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            result => result,
         }
     }
 
     /// Renames a file; fails with `AlreadyExists` if the new name is taken.
     fn rename_to_free(&self, from: &str, to: &str) -> io::Result<()> {
         let (from_dir, to_dir) = (self.folder_of(from), self.folder_of(to));
-        let renamed = if supports_renameat2() {
-            rustix::fs::renameat_with(from_dir, from, to_dir, to, RenameFlags::NOREPLACE)
-        } else {
-            Err(Errno::INVAL)
-        };
-        match renamed {
-            Err(error) if is_unsupported(error) => {
-                // A link fails if the name exists; a plain rename would replace that file.
-                rustix::fs::linkat(from_dir, from, to_dir, to, AtFlags::empty())?;
-                Ok(rustix::fs::unlinkat(from_dir, from, AtFlags::empty())?)
-            }
-            result => Ok(result?),
+        if supports_exchange() && system::rename_to_free((from_dir, from), (to_dir, to))?.is_some()
+        {
+            return Ok(());
         }
+        // A link fails if the name exists; a plain rename would replace that file.
+        from_dir.hard_link(from, to_dir, to)?;
+        system::retry(|| from_dir.remove_file(from))
     }
 
     fn file_identity(&self, name: &str) -> io::Result<Option<FileIdentity>> {
         match self.folder_of(name).symlink_metadata(name) {
-            Ok(stat) => {
-                let modified = (stat.mtime(), stat.mtime_nsec());
-                Ok(Some((seen_inode(stat.ino()), stat.size(), modified)))
-            }
+            Ok(metadata) => Ok(Some(file_identity(&metadata))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
@@ -519,10 +486,6 @@ impl<'a> FileReplacement<'a> {
 /// True if another program created or removed one of the names.
 fn is_name_conflict(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists)
-}
-
-fn is_unsupported(error: Errno) -> bool {
-    [Errno::INVAL, Errno::NOSYS, Errno::NOTSUP, Errno::OPNOTSUPP].contains(&error)
 }
 
 const TEMP_PREFIX: &str = ".reqlore-";

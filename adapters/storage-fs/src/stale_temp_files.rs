@@ -4,25 +4,22 @@
 //! their folders is stale. All folders are searched, because a killed process may have written to
 //! any of them, and Git tracks most.
 
-use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::num::NonZeroUsize;
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cap_std::fs::Dir;
 use lru::LruCache;
 use reqlore_domain::document::TEMPLATE_FOLDER;
 use reqlore_domain::ports::documents::DocumentChange;
-use reqlore_durable_fs::try_lock;
+use reqlore_durable_fs::folder::{folder_id, open_folder, try_lock_folder};
 use reqlore_local_state as local;
-use reqlore_local_state::{as_file, open_folder};
-use rustix::fs::{AtFlags, FileType, Stat};
 
 use crate::folder_names::{DOCSETS_FOLDER, OWN_FOLDER};
 use crate::layout::{DocumentArea, MAX_AREA_DEPTH, ProjectTree, same_folder};
 use crate::read_file::FileStamp;
 use crate::stage_and_swap::is_temp;
+use crate::system::{EntryKind, entries, stat_entry, stat_folder};
 
 /// Folders that one search inspects. Further ones are searched when a change is in them.
 const MAX_SEARCHED_FOLDERS: usize = 500;
@@ -41,7 +38,7 @@ pub(crate) struct StaleTempFiles {
 #[derive(Debug, Clone)]
 struct CleanFolder {
     stamp: FileStamp,
-    subfolders: Arc<[CString]>,
+    subfolders: Arc<[String]>,
 }
 
 impl Default for StaleTempFiles {
@@ -84,30 +81,30 @@ impl StaleTempFiles {
 
     /// Projects with different locks may share the directory, so it has a lock of its own.
     fn search_requirements(&self, dir: &Dir, is_locked: bool, budget: &mut usize) {
-        let Ok(folder) = as_file(dir) else { return };
-        if self.clean_folder(&folder).is_some() {
+        if self.clean_folder(dir).is_some() {
             return;
         }
         // Does not wait for the lock, because the next write tries again.
-        if is_locked || try_lock(&folder).unwrap_or(false) {
-            self.search(&folder.into(), 0, budget);
+        let lock = if is_locked { Ok(None) } else { try_lock_folder(dir) };
+        if is_locked || matches!(lock, Ok(Some(_))) {
+            self.search(dir, 0, budget);
         }
     }
 
     /// Remembers the folders of these changes. The commit has removed its own files.
     pub(crate) fn mark_clean(&self, tree: &ProjectTree<'_>, changes: &[DocumentChange]) {
         for folder in changed_folders(tree, changes) {
-            let Ok(stat) = rustix::fs::fstat(&folder) else { continue };
+            let (Ok(id), Ok(stamp)) = (folder_id(&folder), stat_folder(&folder)) else { continue };
             // A folder that was not searched may have subfolders that are unknown.
-            if let Some(clean) = self.lock_folders().get_mut(&(folder_id(&stat))) {
-                clean.stamp = FileStamp::from_stat(&stat);
+            if let Some(clean) = self.lock_folders().get_mut(&id) {
+                clean.stamp = stamp;
             }
         }
     }
 
     /// Removes the stale files of a folder, unless it is unchanged since it had none, then those of
     /// its subfolders to this depth.
-    fn search(&self, folder: &OwnedFd, depth: usize, budget: &mut usize) {
+    fn search(&self, folder: &Dir, depth: usize, budget: &mut usize) {
         if *budget == 0 {
             return;
         }
@@ -121,48 +118,42 @@ impl StaleTempFiles {
         }
         for name in &*subfolders {
             // Fails for a link, which may lead out of the project.
-            if let Ok(name) = name.to_str()
-                && let Ok(subfolder) = open_folder(folder, name)
-            {
+            if let Ok(subfolder) = open_folder(folder, name) {
                 self.search(&subfolder, depth - 1, budget);
             }
         }
     }
 
     /// Removes the stale files of a folder. Returns its subfolders that may hold documents.
-    fn clean(&self, folder: &OwnedFd) -> Arc<[CString]> {
+    fn clean(&self, folder: &Dir) -> Arc<[String]> {
         // Before the listing, so that a later change is not missed.
-        let stat = rustix::fs::fstat(folder);
+        let inspected = folder_id(folder).and_then(|id| Ok((id, stat_folder(folder)?)));
         let (mut subfolders, mut removed) = (Vec::new(), 0);
-        let Ok(entries) = rustix::fs::Dir::read_from(folder) else { return Arc::default() };
+        let Ok(entries) = entries(folder) else { return Arc::default() };
         for entry in entries.flatten() {
-            let name = entry.file_name();
-            if name.to_str().is_ok_and(is_temp) {
-                removed += usize::from(remove_file(folder, name));
-            } else if !name.to_bytes().starts_with(b".")
-                && is_folder(folder, name, entry.file_type())
-            {
-                subfolders.push(name.to_owned());
+            // No folder of documents and no temporary file has another name.
+            let Ok(name) = entry.name.into_string() else { continue };
+            if is_temp(&name) {
+                removed += usize::from(remove_file(folder, &name));
+            } else if !name.starts_with('.') && entry.kind == EntryKind::Folder {
+                subfolders.push(name);
             }
         }
-        let subfolders: Arc<[CString]> = subfolders.into();
+        let subfolders: Arc<[String]> = subfolders.into();
         // A removal changes the stamp, so the folder is searched once more.
-        if let Ok(stat) = stat
+        if let Ok((id, stamp)) = inspected
             && removed == 0
         {
-            let mut clean = self.lock_folders();
-            let stamp = FileStamp::from_stat(&stat);
             let subfolders = Arc::clone(&subfolders);
-            clean.put(folder_id(&stat), CleanFolder { stamp, subfolders });
+            self.lock_folders().put(id, CleanFolder { stamp, subfolders });
         }
         subfolders
     }
 
     /// Returns the clean state of a folder; `None` if it may have new files.
-    fn clean_folder(&self, folder: impl AsFd) -> Option<CleanFolder> {
-        let stat = rustix::fs::fstat(folder).ok()?;
-        let clean = self.lock_folders().get(&folder_id(&stat)).cloned()?;
-        (clean.stamp == FileStamp::from_stat(&stat)).then_some(clean)
+    fn clean_folder(&self, folder: &Dir) -> Option<CleanFolder> {
+        let clean = self.lock_folders().get(&folder_id(folder).ok()?).cloned()?;
+        (clean.stamp == stat_folder(folder).ok()?).then_some(clean)
     }
 
     fn lock_folders(&self) -> MutexGuard<'_, LruCache<(u64, u64), CleanFolder>> {
@@ -170,49 +161,32 @@ impl StaleTempFiles {
     }
 }
 
-fn folder_id(stat: &Stat) -> (u64, u64) {
-    (crate::system::device(stat), stat.st_ino)
-}
-
 /// Opens a folder below the root. As in a listing, the name may be a link to one beneath the root.
-fn open_below(tree: &ProjectTree<'_>, path: &str) -> Option<OwnedFd> {
-    let dir = tree.root.dir.open_dir(path).ok()?;
-    Some(as_file(&dir).ok()?.into())
+fn open_below(tree: &ProjectTree<'_>, path: &str) -> Option<Arc<Dir>> {
+    tree.root.dir.open_dir(path).ok().map(Arc::new)
 }
 
 /// The folders of these changes, and that of most temporary files.
-fn changed_folders(tree: &ProjectTree<'_>, changes: &[DocumentChange]) -> Vec<OwnedFd> {
+fn changed_folders(tree: &ProjectTree<'_>, changes: &[DocumentChange]) -> Vec<Arc<Dir>> {
     let mut folders = Vec::new();
     for change in changes {
-        if let Ok(Some(location)) = tree.locate(change.id())
-            && let Ok(folder) = as_file(&location.dir)
-        {
-            folders.push(folder.into());
+        if let Ok(Some(location)) = tree.locate(change.id()) {
+            folders.push(location.dir);
         }
     }
-    if let Ok(Some(local)) = local::open_existing(&tree.root.dir)
-        && let Ok(folder) = as_file(&local)
-    {
-        folders.push(folder.into());
+    if let Ok(Some(local)) = local::open_existing(&tree.root.dir) {
+        folders.push(Arc::new(local));
     }
     folders
 }
 
 /// Removes a regular file. True if it is gone.
-fn remove_file(folder: &OwnedFd, name: &CStr) -> bool {
-    // The type in a listing may be unknown; a folder or a link with such a name is not ours.
-    let Ok(stat) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else {
-        return false;
-    };
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+fn remove_file(folder: &Dir, name: &str) -> bool {
+    // A folder or a link with such a name is not ours.
+    if !matches!(stat_entry(folder, name), Ok((EntryKind::File, _))) {
         return false;
     }
-    tracing::info!(?name, "removing a file of an interrupted write");
+    tracing::info!(name, "removing a file of an interrupted write");
     // A leftover does no harm; the next search of this folder tries again.
-    rustix::fs::unlinkat(folder, name, AtFlags::empty()).is_ok()
-}
-
-fn is_folder(folder: &OwnedFd, name: &CStr, listed: FileType) -> bool {
-    listed == FileType::Directory
-        || (listed == FileType::Unknown && crate::list_files::is_folder(folder, name))
+    folder.remove_file(name).is_ok()
 }

@@ -1,59 +1,38 @@
 //! The differences between operating systems that `durable-fs` does not cover.
 
-use std::fs::Metadata;
 #[cfg(unix)]
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-
-#[cfg(unix)]
-use rustix::fs::{Access, AtFlags, CWD, Stat, accessat};
-#[cfg(unix)]
-use rustix::io::Errno;
-
-#[cfg(target_os = "linux")]
-pub(crate) fn device(stat: &Stat) -> u64 {
-    stat.st_dev
-}
-
-/// Widened as the standard library does, so that both report the same device.
-#[cfg(all(unix, not(target_os = "linux")))]
-#[expect(clippy::cast_sign_loss, reason = "an identifier, not a quantity")]
-pub(crate) fn device(stat: &Stat) -> u64 {
-    i64::from(stat.st_dev) as u64
-}
-
-/// The ID of the user who owns a file.
-#[cfg(unix)]
-pub(crate) fn owner(metadata: &Metadata) -> u32 {
-    metadata.uid()
-}
-
-#[cfg(unix)]
-pub(crate) fn mode(metadata: &Metadata) -> u32 {
-    metadata.mode()
-}
-
-/// True if reading is denied to the effective user, whose rights opening will use.
-#[cfg(unix)]
-pub(crate) fn is_read_forbidden(path: &Path) -> bool {
-    let access = accessat(CWD, path, Access::READ_OK, AtFlags::EACCESS);
-    matches!(access, Err(Errno::ACCESS | Errno::PERM))
-}
-
-/// Windows has no numbers of users: all folders look like the user's own.
+mod unix;
 #[cfg(windows)]
-pub(crate) fn owner(_: &Metadata) -> u32 {
-    0
+mod windows;
+
+use std::ffi::OsString;
+
+#[cfg(unix)]
+pub(crate) use unix::*;
+#[cfg(windows)]
+pub(crate) use windows::*;
+
+use crate::read_file::FileStamp;
+
+/// Inode, size and modification time: they differ for another file and after a write. On some file
+/// systems (FUSE, overlay, 9p) they also differ for the same file, so a difference alone proves
+/// nothing: the content decides then.
+pub(crate) type FileIdentity = (u64, u64, (i64, i64));
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EntryKind {
+    File,
+    Folder,
+    /// Not followed.
+    Link,
+    Other,
 }
 
-/// Windows has no modes.
-#[cfg(windows)]
-pub(crate) fn mode(_: &Metadata) -> u32 {
-    0
-}
-
-/// Opening the file reports it.
-#[cfg(windows)]
-pub(crate) fn is_read_forbidden(_: &Path) -> bool {
-    false
+/// A name in a folder.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) name: OsString,
+    pub(crate) kind: EntryKind,
+    /// Set if the listing has it, as on Windows, where each inspection opens the file.
+    pub(crate) stamp: Option<FileStamp>,
 }

@@ -1,13 +1,13 @@
 //! Files that look like items but are not read, for example `REQ-007.txt`, and folders of documents
 //! that can't be read.
 
-use std::os::fd::{AsFd, OwnedFd};
-
+use cap_std::fs::Dir;
 use reqlore_domain::backlog::Reference;
 use reqlore_domain::document::{BACKLOG_FOLDER, DocumentKind, backlog_folder_of};
 use reqlore_domain::ports::record_list::UnreadFile;
-use reqlore_local_state::open_folder;
-use rustix::fs::FileType;
+use reqlore_durable_fs::folder::open_folder;
+
+use crate::system::{EntryKind, entries};
 
 /// More files are not reported. A user who fixes these sees the next ones.
 const MAX_UNREAD_FILES: usize = 100;
@@ -39,13 +39,13 @@ impl UnreadFiles {
         kind: DocumentKind,
         folder_path: &str,
         name: &str,
-        file_type: FileType,
+        file: EntryKind,
     ) {
         if !matches!(kind, DocumentKind::Item(_)) {
             return;
         }
         let path = format!("{folder_path}{name}");
-        if file_type == FileType::Symlink && (looks_like_item(name) || !name.contains('.')) {
+        if file == EntryKind::Link && (looks_like_item(name) || !name.contains('.')) {
             self.add(kind, &path, "is a symbolic link and not followed; put the items there");
         } else if looks_like_item(name) {
             let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
@@ -56,7 +56,7 @@ impl UnreadFiles {
 
     /// Adds items in the top folder of the backlog, and its folders that hold items but belong to
     /// no kind.
-    pub(crate) fn add_misplaced(&mut self, top: &OwnedFd) {
+    pub(crate) fn add_misplaced(&mut self, top: &Dir) {
         for (name, is_folder) in entries_of(top) {
             let path = format!("{BACKLOG_FOLDER}/{name}");
             if !is_folder {
@@ -117,12 +117,12 @@ fn item_kind(name: &str) -> Option<DocumentKind> {
 
 /// The names in a folder, each with true for a folder. Empty if it cannot be listed, which the
 /// listing of documents reports.
-fn entries_of(folder: impl AsFd) -> Vec<(String, bool)> {
-    let mut entries = Vec::new();
-    for entry in rustix::fs::Dir::read_from(folder).into_iter().flatten().flatten() {
-        if let Ok(name) = entry.file_name().to_str() {
-            entries.push((name.to_owned(), entry.file_type() == FileType::Directory));
+fn entries_of(folder: &Dir) -> Vec<(String, bool)> {
+    let mut found = Vec::new();
+    for entry in entries(folder).into_iter().flatten().flatten() {
+        if let Ok(name) = entry.name.into_string() {
+            found.push((name, entry.kind == EntryKind::Folder));
         }
     }
-    entries
+    found
 }

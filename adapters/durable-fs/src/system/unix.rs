@@ -8,8 +8,14 @@ use std::os::unix::fs::{
     DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown,
 };
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
+use cap_std::fs::{Dir, DirBuilder as FolderBuilder, OpenOptions as EntryOptions};
+use cap_std::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use rustix::fs::{Access, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::folder::{FileAccess, OpenedFile};
 
 const GROUP_AND_WORLD_BITS: u32 = 0o077;
 
@@ -141,7 +147,6 @@ pub(crate) fn is_network_fs(path: &Path) -> io::Result<bool> {
 #[cfg(target_os = "linux")]
 pub(crate) fn open_dir_without_links(path: &Path) -> io::Result<Option<File>> {
     use rustix::fs::{CWD, ResolveFlags, openat2};
-    use rustix::io::Errno;
 
     // A path-only handle, because the directory need not be readable.
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -177,4 +182,89 @@ fn opened_path(dir: &File) -> io::Result<PathBuf> {
     use std::os::unix::ffi::OsStringExt;
     let path = rustix::fs::getpath(dir)?;
     Ok(PathBuf::from(std::ffi::OsString::from_vec(path.into_bytes())))
+}
+
+pub(crate) fn open_file(folder: &Dir, name: &str, access: FileAccess) -> io::Result<OpenedFile> {
+    let access = match access {
+        FileAccess::Read => OFlags::RDONLY,
+        FileAccess::Update => OFlags::RDWR,
+        FileAccess::Append => OFlags::WRONLY | OFlags::APPEND,
+    };
+    // Opening a pipe must not block.
+    let flags = access | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    match rustix::fs::openat(folder, name, flags, Mode::empty()) {
+        Ok(file) => Ok(OpenedFile::File(file.into())),
+        // No file system can hold a name that is too long.
+        Err(Errno::NOENT | Errno::NAMETOOLONG) => Ok(OpenedFile::Missing),
+        Err(Errno::LOOP) => Ok(OpenedFile::Link),
+        Err(error) => Err(error.into()),
+    }
+}
+
+pub(crate) fn set_mode(options: &mut EntryOptions, mode: u32) {
+    options.mode(mode);
+}
+
+pub(crate) fn set_folder_mode(builder: &mut FolderBuilder, mode: u32) {
+    builder.mode(mode);
+}
+
+pub(crate) fn open_folder(folder: &Dir, name: &str) -> io::Result<Dir> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    match rustix::fs::openat(folder, name, flags, Mode::empty()) {
+        Ok(folder) => Ok(Dir::from_std_file(folder.into())),
+        // A link: some systems report it with one error, some with the other.
+        Err(Errno::LOOP) => Err(Errno::NOTDIR.into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+pub(crate) fn open_to_list(folder: &Dir) -> io::Result<Dir> {
+    Ok(Dir::from_std_file(reopen(folder)?))
+}
+
+fn reopen(folder: &Dir) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(folder, ".", flags, Mode::empty())?.into())
+}
+
+pub(crate) fn sync_folder(folder: &Dir) -> io::Result<()> {
+    reopen(folder)?.sync_all()
+}
+
+pub(crate) fn try_lock_folder(folder: &Dir) -> io::Result<Option<File>> {
+    let folder = reopen(folder)?;
+    Ok(crate::try_lock(&folder)?.then_some(folder))
+}
+
+pub(crate) fn lock_folder(folder: &Dir) -> io::Result<File> {
+    let folder = reopen(folder)?;
+    folder.lock()?;
+    Ok(folder)
+}
+
+pub(crate) fn folder_id(folder: &Dir) -> io::Result<(u64, u64)> {
+    let metadata = folder.dir_metadata()?;
+    Ok((cap_std::fs::MetadataExt::dev(&metadata), cap_std::fs::MetadataExt::ino(&metadata)))
+}
+
+pub(crate) fn file_origin(_: &File, metadata: &Metadata) -> io::Result<(u64, u128)> {
+    path_origin(Path::new(""), metadata)
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "inspecting the file fails on Windows")]
+pub(crate) fn path_origin(_: &Path, metadata: &Metadata) -> io::Result<(u64, u128)> {
+    // Used if the file system stores no creation times. It may change with a restart.
+    let mut origin = u128::from(metadata.dev());
+    if let Ok(created) = metadata.created()
+        && let Ok(since_epoch) = created.duration_since(SystemTime::UNIX_EPOCH)
+    {
+        origin = since_epoch.as_nanos();
+    }
+    Ok((metadata.ino(), origin))
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "inspecting the handle fails on Windows")]
+pub(crate) fn has_other_names(_: &File, metadata: &Metadata) -> io::Result<bool> {
+    Ok(metadata.nlink() > 1)
 }

@@ -4,11 +4,28 @@ use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
 use std::os::windows::fs::{FileExt, OpenOptionsExt};
 use std::path::{Component, Path, Prefix};
+use std::time::Duration;
 
+use cap_std::fs::OpenOptionsExt as _;
+use cap_std::fs::{Dir, DirBuilder as FolderBuilder, OpenOptions as EntryOptions};
 use winapi_util::file::information;
+
+use crate::folder::{FileAccess, OpenedFile};
 
 /// `FILE_FLAG_OPEN_REPARSE_POINT`: opens a symbolic link itself.
 const OPEN_LINK_ITSELF: u32 = 0x0020_0000;
+/// `FILE_FLAG_BACKUP_SEMANTICS`: opens a folder.
+const OPEN_FOLDER: u32 = 0x0200_0000;
+/// `FILE_FLAG_DELETE_ON_CLOSE`, also when the process is killed.
+const DELETE_ON_CLOSE: u32 = 0x0400_0000;
+/// `FILE_SHARE_READ | FILE_SHARE_WRITE`: nobody renames or deletes it while it is open.
+const KEEP_NAME: u32 = 3;
+/// `GENERIC_READ | DELETE`, for a file that is deleted when it is closed.
+const READ_AND_DELETE: u32 = 0x8000_0000 | 0x0001_0000;
+/// The lock of a folder is this file in it, which exists only while it is locked.
+const LOCK_NAME: &str = ".reqlore-lock";
+/// `ERROR_SHARING_VIOLATION` and `ERROR_DELETE_PENDING`: another handle has the file.
+const IN_USE: [i32; 2] = [32, 303];
 
 /// Files have no mode.
 pub(crate) fn set_temp_mode(_: &mut tempfile::Builder<'_, '_>, _: u32) {}
@@ -120,4 +137,122 @@ pub(crate) fn is_network_fs(path: &Path) -> io::Result<bool> {
         }
         _ => false,
     })
+}
+
+/// Each file was synced when it was written.
+#[expect(clippy::unnecessary_wraps, reason = "a sync fails on Unix")]
+pub(crate) fn sync_file_system(_: &File) -> io::Result<()> {
+    Ok(())
+}
+
+pub(crate) fn open_dir_without_links(path: &Path) -> io::Result<Option<File>> {
+    let mut options = File::options();
+    options.read(true).custom_flags(OPEN_FOLDER).share_mode(KEEP_NAME);
+    let folder = options.open(path)?;
+    if !folder.metadata()?.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    // While it is open, no folder above it can be renamed or replaced.
+    let has_link =
+        path.ancestors().any(|part| part.symlink_metadata().is_ok_and(|part| part.is_symlink()));
+    Ok((!has_link).then_some(folder))
+}
+
+pub(crate) fn open_file(folder: &Dir, name: &str, access: FileAccess) -> io::Result<OpenedFile> {
+    match folder.symlink_metadata(name) {
+        Ok(metadata) if metadata.is_symlink() => return Ok(OpenedFile::Link),
+        Ok(_) => {}
+        Err(error) if is_missing(&error) => return Ok(OpenedFile::Missing),
+        Err(error) => return Err(error),
+    }
+    let mut options = EntryOptions::new();
+    match access {
+        FileAccess::Read => options.read(true),
+        FileAccess::Update => options.read(true).write(true),
+        FileAccess::Append => options.append(true),
+    };
+    // A link that was put there meanwhile leads at most to another file of the folder.
+    match folder.open_with(name, &options) {
+        Ok(file) => Ok(OpenedFile::File(file.into_std())),
+        Err(error) if is_missing(&error) => Ok(OpenedFile::Missing),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidFilename)
+}
+
+/// Files have no mode.
+pub(crate) fn set_mode(_: &mut EntryOptions, _: u32) {}
+
+pub(crate) fn set_folder_mode(_: &mut FolderBuilder, _: u32) {}
+
+pub(crate) fn open_folder(folder: &Dir, name: &str) -> io::Result<Dir> {
+    if folder.symlink_metadata(name)?.is_symlink() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    folder.open_dir(name)
+}
+
+pub(crate) fn open_to_list(folder: &Dir) -> io::Result<Dir> {
+    folder.try_clone()
+}
+
+/// Not implemented: a rename may be lost in a power cut.
+#[expect(clippy::unnecessary_wraps, reason = "a sync fails on Unix")]
+pub(crate) fn sync_folder(_: &Dir) -> io::Result<()> {
+    Ok(())
+}
+
+/// Windows locks only files. The lock file is deleted when it is closed, also by the end of the
+/// process, so it never stays in a repository.
+pub(crate) fn try_lock_folder(folder: &Dir) -> io::Result<Option<File>> {
+    let mut options = EntryOptions::new();
+    options.create(true).write(true).access_mode(READ_AND_DELETE).share_mode(0);
+    options.custom_flags(DELETE_ON_CLOSE | OPEN_LINK_ITSELF);
+    match folder.open_with(LOCK_NAME, &options) {
+        Ok(file) => Ok(Some(file.into_std())),
+        Err(error) if error.raw_os_error().is_some_and(|code| IN_USE.contains(&code)) => Ok(None),
+        // A file that is being deleted.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied && exists(folder) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn exists(folder: &Dir) -> bool {
+    !matches!(folder.symlink_metadata(LOCK_NAME), Err(error) if is_missing(&error))
+}
+
+/// Asks again, because no call waits for a file to be closed.
+pub(crate) fn lock_folder(folder: &Dir) -> io::Result<File> {
+    const PAUSE: Duration = Duration::from_millis(2);
+    /// Callers stop waiting long before.
+    const MAX_TRIES: usize = 30_000;
+    for _ in 0..MAX_TRIES {
+        if let Some(lock) = try_lock_folder(folder)? {
+            return Ok(lock);
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Err(io::ErrorKind::TimedOut.into())
+}
+
+pub(crate) fn folder_id(folder: &Dir) -> io::Result<(u64, u64)> {
+    open_file_id(&folder.try_clone()?.into_std_file())
+}
+
+/// The index of the file and the number of its volume. The time of creation would not do: Windows
+/// gives a new file that of a removed one with the same name.
+pub(crate) fn file_origin(file: &File, _: &Metadata) -> io::Result<(u64, u128)> {
+    let (volume, index) = open_file_id(file)?;
+    Ok((index, volume.into()))
+}
+
+pub(crate) fn path_origin(path: &Path, metadata: &Metadata) -> io::Result<(u64, u128)> {
+    file_origin(&File::open(path)?, metadata)
+}
+
+pub(crate) fn has_other_names(file: &File, _: &Metadata) -> io::Result<bool> {
+    Ok(information(file)?.number_of_links() > 1)
 }

@@ -5,7 +5,6 @@
 //! newest records, but no document.
 
 use std::collections::BTreeMap;
-use std::fs::Metadata;
 use std::io::{self, Read, Write};
 
 use bytes::Bytes;
@@ -15,7 +14,6 @@ use reqlore_domain::ports::documents::{DocumentChange, StoreResult};
 use reqlore_domain::ports::history::{HistoryEntry, RecentChange};
 use reqlore_domain::ports::write_context::{ChangeOrigin, WriteContext};
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_local_state::file_identity;
 use reqlore_local_state::private_file::{PrivateFile, local_folder, writable_local_folder};
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -112,20 +110,21 @@ fn append(root: &ProjectRoot, mut changes: Vec<RecordedChange<'_>>) -> StoreResu
     };
     let current = PrivateFile::new(&local, FILE_NAME);
     match current.open_to_append() {
-        Ok(Some((mut file, metadata))) if metadata.len() + size as u64 <= MAX_FILE_BYTES as u64 => {
-            let written = encode(&metadata, &changes).and_then(|bytes| file.write_all(&bytes));
+        Ok(Some(mut opened)) if opened.metadata.len() + size as u64 <= MAX_FILE_BYTES as u64 => {
+            let bytes = encode(&opened.identity, &changes);
+            let written = bytes.and_then(|bytes| opened.file.write_all(&bytes));
             return written.map_err(|error| current.failed("write it", error));
         }
         Ok(Some(_)) => current.rename(OLDER_NAME)?,
         // A file that another user or program put there.
         _ => current.remove()?,
     }
-    current.create(|metadata| encode(metadata, &changes)).map(drop)
+    current.create(|identity| encode(identity, &changes)).map(drop)
 }
 
-/// Encodes changes for the file with this metadata: its identity, a checksum and the record.
-fn encode(file: &Metadata, changes: &[RecordedChange<'_>]) -> io::Result<Vec<u8>> {
-    let (identity, mut bytes) = (file_identity(file), Vec::new());
+/// Encodes changes for the file with this identity: the identity, a checksum and the record.
+fn encode(identity: &str, changes: &[RecordedChange<'_>]) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
     for change in changes {
         let record = postcard::to_allocvec(change).map_err(io::Error::other)?;
         bytes.extend_from_slice(identity.as_bytes());
@@ -181,9 +180,9 @@ impl LocalHistory {
         for name in [FILE_NAME, OLDER_NAME] {
             let opened = PrivateFile::new(&local, name).open();
             history.is_blocked |= opened.is_err();
-            let Ok(Some((file, metadata))) = opened else { continue };
-            let (identity, mut bytes) = (file_identity(&metadata), Vec::new());
-            let read = file.take(2 * MAX_FILE_BYTES as u64).read_to_end(&mut bytes);
+            let Ok(Some(opened)) = opened else { continue };
+            let (identity, mut bytes) = (opened.identity, Vec::new());
+            let read = opened.file.take(2 * MAX_FILE_BYTES as u64).read_to_end(&mut bytes);
             if read.is_ok() && history.files.iter().all(|file| file.identity != identity) {
                 history.files.insert(0, RecordFile { name, identity, bytes });
             }
@@ -273,7 +272,7 @@ impl LocalHistory {
             let temp = PrivateFile::new(&local, TEMP_NAME);
             // Of a killed process.
             temp.remove()?;
-            temp.create(|metadata| encode(metadata, &changes))?;
+            temp.create(|identity| encode(identity, &changes))?;
             temp.rename(file.name)?;
         }
         Ok(())

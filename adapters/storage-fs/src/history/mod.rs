@@ -32,6 +32,7 @@ use crate::list_files;
 use crate::lock::ProjectLock;
 use crate::metadata_index::MetadataIndex;
 use crate::store_inner::StoreInner;
+use crate::system::stat_folder;
 use local_history::LocalHistory;
 use merged_entries::{EntrySource, ListedEntry, merge_commits};
 use repository::{CommittedFile, FileCommit, GitRepository, GitResult, MAX_COMMITS, parse_commit};
@@ -437,7 +438,7 @@ impl PresentFile {
         // Without a tombstone: the folder of a deleted file was changed when it was removed.
         let changed_at = match tree.locate(id)? {
             Some(location) => list_files::stat_file(&location.dir, &location.name)
-                .or_else(|| list_files::stat_folder(&location.dir))
+                .or_else(|| stat_folder(&location.dir).ok())
                 .map(|stamp| stamp.modified_at()),
             None => None,
         };

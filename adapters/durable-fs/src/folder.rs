@@ -1,0 +1,103 @@
+//! Files and folders beneath an open folder. No function follows a link at the name that it gets.
+
+use std::fs::{File, Metadata};
+use std::io;
+
+use cap_std::fs::{Dir, OpenOptions};
+
+use crate::system;
+
+/// How to open an existing file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileAccess {
+    Read,
+    Update,
+    Append,
+}
+
+#[derive(Debug)]
+pub enum OpenedFile {
+    /// Maybe not a regular file.
+    File(File),
+    /// Also if no file can have this name.
+    Missing,
+    Link,
+}
+
+impl OpenedFile {
+    /// Returns the file; `None` for a link.
+    pub fn file(self) -> Option<File> {
+        match self {
+            Self::File(file) => Some(file),
+            Self::Missing | Self::Link => None,
+        }
+    }
+}
+
+/// Opens a file. Does not wait for the other end of a pipe.
+pub fn open_file(folder: &Dir, name: &str, access: FileAccess) -> io::Result<OpenedFile> {
+    system::open_file(folder, name, access)
+}
+
+/// Creates a file; fails with `AlreadyExists` if the name is taken, also by a link. The umask
+/// reduces the mode. Windows has no modes.
+pub fn create_file(folder: &Dir, name: &str, mode: u32) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    system::set_mode(&mut options, mode);
+    Ok(folder.open_with(name, &options)?.into_std())
+}
+
+/// Opens a folder to list it; fails with `NotADirectory` for a file or a link.
+pub fn open_folder(folder: &Dir, name: &str) -> io::Result<Dir> {
+    system::open_folder(folder, name)
+}
+
+/// Creates a folder unless the name exists. The entry of a new folder is synced.
+pub fn create_folder(folder: &Dir, name: &str, mode: u32) -> io::Result<()> {
+    let mut builder = cap_std::fs::DirBuilder::new();
+    system::set_folder_mode(&mut builder, mode);
+    match folder.create_dir_with(name, &builder) {
+        Ok(()) => sync_folder(folder),
+        // The caller opens it without following links, so it need not be inspected here.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Opens a folder again, to list it: a [`Dir`] may hold a path-only handle.
+pub fn open_to_list(folder: &Dir) -> io::Result<Dir> {
+    system::open_to_list(folder)
+}
+
+/// Syncs a folder, so that created, renamed and removed names survive a power cut.
+pub fn sync_folder(folder: &Dir) -> io::Result<()> {
+    system::sync_folder(folder)
+}
+
+/// Locks a folder until the result is dropped; `None` if another handle has the lock. The kernel
+/// releases the lock of a killed process.
+pub fn try_lock_folder(folder: &Dir) -> io::Result<Option<File>> {
+    system::try_lock_folder(folder)
+}
+
+/// Like [`try_lock_folder`]; waits for the lock.
+pub fn lock_folder(folder: &Dir) -> io::Result<File> {
+    system::lock_folder(folder)
+}
+
+/// Identifies the folder, for all paths to it.
+pub fn folder_id(folder: &Dir) -> io::Result<(u64, u64)> {
+    system::folder_id(folder)
+}
+
+/// Returns two numbers that differ for a clone or a copy of a file: the inode and the time of its
+/// creation, or what the file system has instead.
+pub fn file_origin(file: &File, metadata: &Metadata) -> io::Result<(u64, u128)> {
+    system::file_origin(file, metadata)
+}
+
+/// True if an open file has more than one name.
+pub fn has_other_names(file: &File, metadata: &Metadata) -> io::Result<bool> {
+    system::has_other_names(file, metadata)
+}

@@ -1,0 +1,188 @@
+//! Windows: the listing of a folder inspects its files, and the standard library has no exchange.
+
+use std::ffi::OsStr;
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::windows::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use cap_std::fs::{Dir, DirEntry};
+
+use super::{Entry, EntryKind, FileIdentity};
+use crate::failpoint::seen_inode;
+use crate::read_file::FileStamp;
+
+/// Windows has no numbers of users: all folders look like the user's own.
+pub(crate) fn owner(_: &Metadata) -> u32 {
+    0
+}
+
+/// Windows has no modes.
+pub(crate) fn mode(_: &Metadata) -> u32 {
+    0
+}
+
+pub(crate) fn folder_owner(_: &Dir) -> Option<u32> {
+    None
+}
+
+/// Opening the file reports it.
+pub(crate) fn is_read_forbidden(_: &Path) -> bool {
+    false
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "reading may be denied on Unix")]
+pub(crate) fn check_entry_readable(_: &Dir, _: &OsStr) -> io::Result<()> {
+    Ok(())
+}
+
+pub(crate) fn stamp_of(metadata: &Metadata) -> FileStamp {
+    stamp(metadata.len(), metadata.modified(), metadata.created())
+}
+
+fn stamp_of_entry(metadata: &cap_std::fs::Metadata) -> FileStamp {
+    let modified = metadata.modified().map(cap_std::time::SystemTime::into_std);
+    let created = metadata.created().map(cap_std::time::SystemTime::into_std);
+    stamp(metadata.len(), modified, created)
+}
+
+/// The time of creation stands for the inode, and the last write for the last change, because
+/// listings have no more.
+fn stamp(
+    size: u64,
+    modified: io::Result<SystemTime>,
+    created: io::Result<SystemTime>,
+) -> FileStamp {
+    let (modified, modified_nanos) = parts(modified);
+    let (created, created_nanos) = parts(created);
+    FileStamp {
+        device: created_nanos.into(),
+        inode: created.unsigned_abs(),
+        size,
+        modified,
+        changed: modified,
+        modified_nanos,
+        changed_nanos: modified_nanos,
+        has_hard_links: false,
+    }
+}
+
+fn parts(time: io::Result<SystemTime>) -> (i64, u32) {
+    let since = time.ok().and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
+    let since = since.unwrap_or_default();
+    (since.as_secs().try_into().unwrap_or_default(), since.subsec_nanos())
+}
+
+/// With the time of creation instead of the inode.
+pub(crate) fn file_identity(file: &cap_std::fs::Metadata) -> FileIdentity {
+    let stamp = stamp_of_entry(file);
+    let modified = (stamp.modified, stamp.modified_nanos.into());
+    (seen_inode(stamp.inode << 30 | stamp.device), stamp.size, modified)
+}
+
+pub(crate) fn stat_folder(folder: &Dir) -> io::Result<FileStamp> {
+    Ok(stamp_of_entry(&folder.dir_metadata()?))
+}
+
+/// Inspects a name in a folder without following a link.
+pub(crate) fn stat_entry(
+    folder: &Dir,
+    name: impl AsRef<Path>,
+) -> io::Result<(EntryKind, FileStamp)> {
+    let metadata = folder.symlink_metadata(name)?;
+    Ok((entry_kind(metadata.file_type()), stamp_of_entry(&metadata)))
+}
+
+fn entry_kind(file_type: cap_std::fs::FileType) -> EntryKind {
+    if file_type.is_symlink() {
+        EntryKind::Link
+    } else if file_type.is_dir() {
+        EntryKind::Folder
+    } else if file_type.is_file() {
+        EntryKind::File
+    } else {
+        EntryKind::Other
+    }
+}
+
+/// Lists the names in a folder.
+pub(crate) fn entries(folder: &Dir) -> io::Result<impl Iterator<Item = io::Result<Entry>>> {
+    Ok(folder.entries()?.map(|entry| entry.and_then(|entry| inspected(&entry))))
+}
+
+fn inspected(entry: &DirEntry) -> io::Result<Entry> {
+    let metadata = entry.metadata()?;
+    let kind = entry_kind(metadata.file_type());
+    Ok(Entry { name: entry.file_name(), kind, stamp: Some(stamp_of_entry(&metadata)) })
+}
+
+/// Identifies a file among those of one volume. Follows a link if asked to.
+pub(crate) fn inode(folder: &Dir, name: &OsStr, follow: bool) -> Option<u64> {
+    if !follow && folder.symlink_metadata(name).ok()?.is_symlink() {
+        return None;
+    }
+    let file = folder.open(name).ok()?.into_std();
+    let metadata = file.metadata().ok()?;
+    Some(reqlore_durable_fs::folder::file_origin(&file, &metadata).ok()?.0)
+}
+
+/// True if a file that is created in `local` may be renamed into `target`.
+pub(crate) fn may_exchange(local: &Dir, target: &Dir) -> bool {
+    let volume = |folder| reqlore_durable_fs::folder::folder_id(folder).map(|(volume, _)| volume);
+    matches!((volume(local), volume(target)), (Ok(local), Ok(target)) if local == target)
+}
+
+/// Windows can't: `ReplaceFileW` has a moment without any file under the name.
+#[expect(clippy::unnecessary_wraps, reason = "an exchange fails on Unix")]
+pub(crate) fn exchange(_: (&Dir, &str), _: (&Dir, &str)) -> io::Result<Option<()>> {
+    Ok(None)
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "a rename fails on Unix")]
+pub(crate) fn rename_to_free(_: (&Dir, &str), _: (&Dir, &str)) -> io::Result<Option<()>> {
+    Ok(None)
+}
+
+/// Tries again for a second: a virus scanner or an indexer has new files open for a moment, and a
+/// file that is open can often be neither replaced nor removed.
+pub(crate) fn retry(change: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    const PAUSE: Duration = Duration::from_millis(10);
+    const MAX_TRIES: usize = 100;
+    for _ in 1..MAX_TRIES {
+        match change() {
+            Err(error) if is_in_use(&error) => std::thread::sleep(PAUSE),
+            result => return result,
+        }
+    }
+    change().map_err(|error| match is_in_use(&error) {
+        true => io::Error::new(error.kind(), format!("it is open in another program ({error})")),
+        false => error,
+    })
+}
+
+/// Some versions of Windows report a file that is open as one without access.
+fn is_in_use(error: &io::Error) -> bool {
+    /// `ERROR_SHARING_VIOLATION`.
+    const SHARING_VIOLATION: i32 = 32;
+    error.raw_os_error() == Some(SHARING_VIOLATION)
+        || error.kind() == io::ErrorKind::PermissionDenied
+}
+
+/// True if no later attempt at the path can succeed.
+pub(crate) fn is_permanent(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::InvalidFilename | io::ErrorKind::InvalidInput | io::ErrorKind::NotADirectory
+    )
+}
+
+/// Writes with one call, so that no other process sees a part.
+pub(crate) fn write_at_once(file: &File, bytes: &[u8]) -> io::Result<usize> {
+    file.seek_write(bytes, 0)
+}
+
+/// A path as Git prints it.
+pub(crate) fn path_of_git(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(String::from_utf8_lossy(bytes).into_owned())
+}
