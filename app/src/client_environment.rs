@@ -84,8 +84,7 @@ pub(crate) fn isolated_server(program: &Path, arguments: &[String], root: &Path)
     }
     // The caches of the user's servers stay untouched.
     command.env_remove(FILE_VARIABLE).env("REQLORE_CACHE", "off").args(arguments);
-    let storage = if cfg!(windows) { "sqlite" } else { "fs" };
-    command.args(["--storage", storage, "--transport", "stdio", "--log", "warn"]);
+    command.args(["--storage", "fs", "--transport", "stdio", "--log", "warn"]);
     command.arg("--root").arg(root);
     command
 }

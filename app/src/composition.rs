@@ -1,9 +1,5 @@
 //! Composition root: the only module that knows every storage, transport and model.
 
-#[cfg(unix)]
-pub(crate) mod file_store;
-#[cfg(not(unix))]
-#[path = "composition/file_store_unsupported.rs"]
 pub(crate) mod file_store;
 
 use std::path::Path;
@@ -73,7 +69,7 @@ pub(crate) fn ports_over(
         // A database has no files of its own: imports read them from the workspace root.
         let files = files_config(config, &config.root);
         projects = Arc::new(FsProjects::of_database(&files));
-        tree = file_store::open_tree(&files);
+        tree = Some(file_store::open_tree(&files));
     }
     Ok(ApplicationPorts {
         documents: Arc::clone(store) as _,

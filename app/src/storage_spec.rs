@@ -90,13 +90,11 @@ impl StorageSpec {
 
     /// Rejects a storage that this operating system does not have.
     pub(crate) fn require_supported(self) -> Result<Self> {
-        if cfg!(unix) || !matches!(self, Self::Fs(_) | Self::Sled(_)) {
+        if cfg!(unix) || !matches!(self, Self::Sled(_)) {
             return Ok(self);
         }
-        Err(CommandError::usage_error(format!(
-            "storage: {} needs Linux or macOS; pass --storage sqlite",
-            self.name()
-        )))
+        let problem = "storage: sled needs Linux or macOS; pass --storage sqlite";
+        Err(CommandError::usage_error(problem))
     }
 
     pub(crate) fn name(&self) -> &'static str {

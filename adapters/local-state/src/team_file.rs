@@ -15,7 +15,7 @@ use reqlore_domain::ports::accepted_loss::{AcceptedLoss, nothing_to_accept};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_durable_fs::commit_counter::{CommitCounter, CounterFile, IssuedNumbers};
-use reqlore_durable_fs::{has_hard_links, path_origin};
+use reqlore_durable_fs::{has_hard_links, open_to_sync, path_origin};
 use reqlore_storage_sqlite::RESTORE_HINT;
 use reqlore_storage_sqlite::team::{FileGuard, TeamDatabase, accept_team_loss};
 
@@ -227,7 +227,7 @@ fn write_database(local: &Dir, base: &Path, options: &CreationOptions) -> StoreR
     let path = base.join(LOCAL_STATE_DIR).join(TEMP_DATABASE);
     let counter = TeamDatabase::create(&path, DISPLAY_PATH)?;
     // `team.id` must not be on disk before the rows are.
-    let synced = local.open(TEMP_DATABASE).and_then(|opened| opened.sync_all());
+    let synced = open_to_sync(&path).and_then(|opened| opened.sync_all());
     synced.map_err(|error| temp_database.not_written("write it", error))?;
     options.pass_checkpoint(CreationStep::DatabaseWritten)?;
     let mut identities = vec![identity];

@@ -32,9 +32,10 @@ use reqlore_local_state::error::{failed, not_written, refused};
 use crate::layout::{DocumentArea, FileLocation, ProjectRoot, ProjectTree};
 use crate::list_files::CopyObstacles;
 use crate::lock::ProjectLock;
-use crate::read_file::{FileStamp, read_complete};
+use crate::read_file::read_complete;
 use crate::sequence::HighWaterMarks;
 use crate::store_inner::StoreInner;
+use crate::system::stamp_of;
 use crate::{FsStore, journal, list_files};
 
 /// Limits of one batch of documents.
@@ -351,7 +352,7 @@ fn document_record(
     }
     Ok(DocumentRecord {
         project: project.clone(),
-        modified: FileStamp::from_metadata(&content.metadata).modified_at(),
+        modified: stamp_of(&content.metadata).modified_at(),
         path: Some(location.display_path.into()),
         document: Document::new(id, content.bytes),
         entry: PresentEntry::default(),

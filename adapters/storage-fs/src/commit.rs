@@ -25,13 +25,13 @@ use crate::layout::{DocumentArea, ProjectRoot, ProjectTree};
 use crate::lock::ProjectLock;
 use crate::metadata_index::MetadataIndex;
 use crate::open_indexes::lock_index;
-use crate::read_file::FileStamp;
 use crate::sequence::HighWaterMarks;
 use crate::stage_and_swap::{
     ApplyError, LoadedDocument, LoadedDocuments, exchange_all, lock_requirements, put_back,
     stage_all,
 };
 use crate::store_inner::{StoreInner, linkable_kinds_only};
+use crate::system::stamp_of;
 use crate::team::pending_audit::{self, AuditedCommit};
 
 /// The number of attempts at a commit while programs without the lock write the same files.
@@ -207,7 +207,7 @@ fn read_metadata(
         if let Some(Some(loaded)) = base.get(&metadata.id)
             && loaded.document.version != metadata.version
         {
-            let modified_at = FileStamp::from_metadata(&loaded.metadata).modified_at();
+            let modified_at = stamp_of(&loaded.metadata).modified_at();
             *metadata = Arc::new(DocumentMeta::from_document(&loaded.document, modified_at));
         }
     }

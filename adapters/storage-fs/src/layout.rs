@@ -17,7 +17,7 @@ use reqlore_local_state::error::{failed, not_written, refused};
 use crate::folder_names::{
     DOCSETS_FILE, DOCSETS_FOLDER, KNOWLEDGE_FOLDER, OWN_FOLDER, RequirementsLayout,
 };
-use crate::system::inode;
+use crate::system::{inode, is_file_name};
 
 /// The record schema in the folder of Reqlore.
 const SCHEMA_FILE: &str = "project.toml";
@@ -231,7 +231,7 @@ fn path_in_area(id: &DocumentId) -> Option<(Vec<&str>, String)> {
         return None;
     }
     let mut folders: Vec<&str> = name.split('/').collect();
-    if folders.iter().any(|part| part.is_empty() || part.starts_with('.')) {
+    if folders.iter().any(|part| part.is_empty() || part.starts_with('.') || !is_file_name(part)) {
         return None;
     }
     let stem = folders.pop()?;
@@ -354,6 +354,9 @@ impl<'a> RequirementsDir<'a> {
             return Ok(None);
         };
         let name = file_name(id);
+        if !is_file_name(&name) {
+            return Ok(None);
+        }
         let display_path = self.display_path(&name);
         if self.is_linked && id.kind == DocumentKind::Instructions {
             return self.follow_link(&display_path).map(Some);

@@ -12,6 +12,7 @@ mod clone_numbers;
 mod commit;
 mod config;
 mod failpoint;
+mod file_stamp;
 mod folder_names;
 mod history;
 mod images;

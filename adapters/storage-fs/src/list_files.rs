@@ -14,10 +14,10 @@ use reqlore_durable_fs::folder::{open_folder, open_to_list};
 use reqlore_local_state::error::failed;
 
 use crate::failpoint::{FailPoint, hit_failpoint};
+use crate::file_stamp::FileStamp;
 use crate::layout::{
     DocumentArea, MAX_AREA_DEPTH, ProjectRoot, RequirementsDir, is_not_there, section_id,
 };
-use crate::read_file::FileStamp;
 use crate::system::{Entry, EntryKind, check_entry_readable, entries, inode, stat_entry};
 use crate::two_threads::on_two_threads;
 use crate::unread_files::UnreadFiles;

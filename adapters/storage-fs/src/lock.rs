@@ -23,7 +23,7 @@ use crate::project_cache::ProjectCache;
 
 /// How long a write waits for other writers.
 pub(crate) const LOCK_TIMEOUT: Duration =
-    Duration::from_millis(if cfg!(test) { 1_000 } else { 5_000 });
+    Duration::from_millis(if cfg!(all(test, unix)) { 1_000 } else { 5_000 });
 
 /// The writers of each project within this process, in order of arrival.
 #[derive(Debug)]

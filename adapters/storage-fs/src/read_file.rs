@@ -2,27 +2,24 @@
 
 use std::fs::Metadata;
 use std::io::{self, Read};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::Bytes;
 use cap_std::fs::Dir;
 use reqlore_domain::document;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_domain::timestamp::Timestamp;
 use reqlore_durable_fs::folder::{FileAccess, OpenedFile, has_other_names, open_file};
 use reqlore_local_state::error::{failed, refused};
-use serde::{Deserialize, Serialize};
 
 use crate::failpoint::{FailPoint, hit_failpoint};
+use crate::file_stamp::ClockTime;
 use crate::layout::FileLocation;
-use crate::system;
+use crate::system::stamp_of;
 
 const MAX_BYTES: u64 = document::MAX_DOCUMENT_BYTES as u64;
 /// The number of times that a file that looks partially saved is read again.
 const PARTIAL_RETRIES: u32 = 3;
 const PARTIAL_PAUSE: Duration = Duration::from_millis(50);
-/// A file that changed later may change again without another time stamp.
-const MIN_RELIABLE_AGE: Duration = Duration::from_secs(2);
 
 /// A file's bytes and its metadata from before they were read.
 pub(crate) struct FileContent {
@@ -47,7 +44,7 @@ pub(crate) fn read_complete(location: &FileLocation) -> StoreResult<Option<FileC
         if !content.is_partial {
             return Ok(Some(content));
         }
-        let stamp = FileStamp::from_metadata(&content.metadata);
+        let stamp = stamp_of(&content.metadata);
         if tries == PARTIAL_RETRIES {
             let is_unchanged = *first_stamp.get_or_insert(stamp) == stamp;
             content.is_partial = !(content.bytes.is_empty() && is_unchanged);
@@ -154,10 +151,10 @@ fn read_bounded(
     }
     // A write during the read changes the stamp.
     let after = file.metadata().map_err(|error| not_read(display_path, error))?;
-    let stamp = FileStamp::from_metadata(&metadata);
+    let stamp = stamp_of(&metadata);
     Ok(Some(FileContent {
         bytes: bytes.into(),
-        is_stable: FileStamp::from_metadata(&after) == stamp,
+        is_stable: stamp_of(&after) == stamp,
         is_stamp_reliable: stamp.is_reliable_at(now),
         is_partial: false,
         has_other_names: has_other_names(&file, &metadata)
@@ -174,54 +171,5 @@ fn too_large(subject: &str) -> StoreError {
     StoreError::Unreadable {
         subject: subject.to_owned(),
         reason: format!("larger than {} MiB; split it into smaller files", MAX_BYTES >> 20),
-    }
-}
-
-/// A file's `stat` result, which differs for another file and after a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) struct FileStamp {
-    pub(crate) device: u64,
-    pub(crate) inode: u64,
-    pub(crate) size: u64,
-    pub(crate) modified: i64,
-    pub(crate) changed: i64,
-    pub(crate) modified_nanos: u32,
-    pub(crate) changed_nanos: u32,
-    pub(crate) has_hard_links: bool,
-}
-
-impl FileStamp {
-    pub(crate) fn from_metadata(metadata: &Metadata) -> Self {
-        system::stamp_of(metadata)
-    }
-
-    /// The file's modification time, which programs can set.
-    pub(crate) fn modified_at(&self) -> Timestamp {
-        Timestamp::new(self.modified, self.modified_nanos)
-    }
-
-    /// True if the file may be written by a name in another folder, which is not watched.
-    pub(crate) fn has_hard_links(&self) -> bool {
-        self.has_hard_links
-    }
-
-    /// True if the next change of the file will change the stamp. `now` must be from before the
-    /// stamp was taken: a change while the file is read may leave the same stamp.
-    pub(crate) fn is_reliable_at(&self, now: ClockTime) -> bool {
-        // Not the modification time: programs can set it, even to the future.
-        now.0.saturating_sub(self.changed.unsigned_abs()) > MIN_RELIABLE_AGE.as_secs()
-    }
-}
-
-/// Time of this machine's clock, in seconds since 1970.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ClockTime(u64);
-
-impl ClockTime {
-    pub(crate) fn now() -> Self {
-        #[expect(clippy::disallowed_methods, reason = "the age of a file on this machine's clock")]
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        // With a clock before 1970 no stamp is reliable.
-        Self(now.map_or(0, |now| now.as_secs()))
     }
 }

@@ -12,10 +12,11 @@ use reqlore_domain::ports::documents::StoreResult;
 use reqlore_git_runner::{GitEnvironment, GitOutput, GitRunner, WorkTree};
 use reqlore_local_state::error::refused;
 
+use crate::file_stamp::{ClockTime, FileStamp};
 use crate::folder_names::{DOCSETS_FOLDER, RequirementsLayout};
 use crate::layout::DocumentArea;
-use crate::read_file::{ClockTime, FileStamp};
 use crate::system::path_of_git;
+use crate::system::stamp_of;
 
 /// The checkouts of the projects, by folder.
 #[derive(Debug, Default)]
@@ -64,7 +65,7 @@ impl SparseCheckouts {
         // Without an index, Git has no files. A pipe in its place must not block.
         let index = fs::metadata(git_folder.join("index")).ok().filter(fs::Metadata::is_file);
         let Some(index) = index.filter(|_| patterns.is_file()) else { return Ok(()) };
-        let stamp = FileStamp::from_metadata(&index);
+        let stamp = stamp_of(&index);
         let mut left_out = match &state.left_out {
             Some((known, left_out)) if *known == stamp => left_out.clone(),
             _ => folders_left_out(project, git, layout),

@@ -15,9 +15,9 @@ use reqlore_domain::ports::documents::DocumentChange;
 use reqlore_durable_fs::folder::{folder_id, open_folder, try_lock_folder};
 use reqlore_local_state as local;
 
+use crate::file_stamp::FileStamp;
 use crate::folder_names::{DOCSETS_FOLDER, OWN_FOLDER};
 use crate::layout::{DocumentArea, MAX_AREA_DEPTH, ProjectTree, same_folder};
-use crate::read_file::FileStamp;
 use crate::stage_and_swap::is_temp;
 use crate::system::{EntryKind, entries, stat_entry, stat_folder};
 

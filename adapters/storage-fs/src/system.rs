@@ -12,7 +12,7 @@ pub(crate) use unix::*;
 #[cfg(windows)]
 pub(crate) use windows::*;
 
-use crate::read_file::FileStamp;
+use crate::file_stamp::FileStamp;
 
 /// Inode, size and modification time: they differ for another file and after a write. On some file
 /// systems (FUSE, overlay, 9p) they also differ for the same file, so a difference alone proves

@@ -1,28 +1,46 @@
 //! Runs the storage contract on real files, and tests failures that only files have.
 
+#![cfg_attr(
+    not(unix),
+    allow(unused_imports, reason = "tests of links, modes and Git are left out")
+)]
+
+#[cfg(unix)]
 mod attacks;
 mod backlog;
 mod change_history;
 mod crash;
+#[cfg(unix)]
 mod disk_edits;
+#[cfg(unix)]
 mod export;
+#[cfg(unix)]
 mod freshness;
+#[cfg(unix)]
 mod history;
+#[cfg(unix)]
 mod images;
 mod journal;
+#[cfg(unix)]
 mod local_history;
+#[cfg(unix)]
 mod many_projects;
 mod pending_audit;
+#[cfg(unix)]
 mod projects;
+#[cfg(unix)]
 mod root_search;
+#[cfg(unix)]
 mod sparse_checkout;
 mod team;
 mod team_damage;
+#[cfg(unix)]
 mod untrusted_state;
+#[cfg(unix)]
 mod watch_limits;
+#[cfg(unix)]
 mod work_trees;
 
-use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -152,7 +170,8 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn make_pipe(path: impl AsRef<OsStr>) {
+#[cfg(unix)]
+fn make_pipe(path: impl AsRef<std::ffi::OsStr>) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
@@ -200,8 +219,18 @@ fn check_refused<T: std::fmt::Debug>(outcome: StoreResult<T>, subject: &str, rea
 
 const CHILD: &str = "REQLORE_TEST_CHILD";
 
-/// Runs one test of this binary in another process. The shell command gets the binary as `$1`.
-fn run_child(shell: &str, test: &str, argument: &str) -> Output {
+/// Runs one test of this binary in another process.
+fn run_child(test: &str, argument: &str) -> Output {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", &format!("tests::{test}"), "--nocapture"])
+        .env(CHILD, argument)
+        .output()
+        .unwrap()
+}
+
+/// Like [`run_child`], after shell commands.
+#[cfg(unix)]
+fn run_child_in_shell(shell: &str, test: &str, argument: &str) -> Output {
     Command::new("sh")
         .args(["-c", &format!("{shell} exec \"$1\" --exact tests::{test} --nocapture"), "sh"])
         .arg(std::env::current_exe().unwrap())

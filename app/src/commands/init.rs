@@ -77,7 +77,7 @@ pub(crate) fn run(flags: &SettingFlags, options: &Options) -> Result<u8> {
         remove::plan_removal(options, &clients, &log, &environment)
     } else {
         let server = ServerEntry::from_flags(flags, options, &environment)?;
-        // The server would reject the default storage.
+        // The server would reject sled.
         if cfg!(windows) && matches!(server, ServerEntry::Command { .. }) {
             AppConfig::resolve(flags)?;
         }

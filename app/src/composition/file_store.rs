@@ -16,9 +16,8 @@ pub(super) fn open(config: &Config) -> StoreResult<Arc<dyn Store>> {
 }
 
 /// The files of a project whose documents are in a database.
-#[expect(clippy::unnecessary_wraps, reason = "Windows has none")]
-pub(super) fn open_tree(config: &Config) -> Option<Arc<dyn DocumentRepository>> {
-    Some(Arc::new(FsStore::new(config)))
+pub(super) fn open_tree(config: &Config) -> Arc<dyn DocumentRepository> {
+    Arc::new(FsStore::new(config))
 }
 
 /// `None` if a change is in progress or was interrupted.

@@ -195,8 +195,9 @@ impl SectionKey {
     }
 }
 
-fn is_device_name(key: &str) -> bool {
-    let key = key.to_ascii_lowercase();
+/// True for a name that Windows reads as a device, also in front of an extension.
+pub fn is_device_name(name: &str) -> bool {
+    let key = name.to_ascii_lowercase();
     if matches!(key.as_str(), "con" | "prn" | "aux" | "nul") {
         return true;
     }

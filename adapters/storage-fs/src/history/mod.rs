@@ -549,14 +549,17 @@ fn git_path(tree: &ProjectTree<'_>, folder: &Path, id: &DocumentId) -> StoreResu
     let path = folder.join(&display_path);
     // Git follows no links in paths. AGENTS.md may be a link itself.
     let resolved = match (id.kind, path.parent(), path.file_name()) {
-        (DocumentKind::Instructions, ..) => path.canonicalize().ok(),
-        (_, Some(parent), Some(name)) => parent.canonicalize().ok().map(|dir| dir.join(name)),
+        (DocumentKind::Instructions, ..) => dunce::canonicalize(&path).ok(),
+        (_, Some(parent), Some(name)) => dunce::canonicalize(parent).ok().map(|dir| dir.join(name)),
         _ => None,
     };
     // The folder of a deleted document may be gone.
     let Some(resolved) = resolved else { return Ok(Some(display_path)) };
-    let path = resolved.strip_prefix(folder).ok().and_then(Path::to_str);
-    Ok(path.filter(|path| !path.contains(char::is_control)).map(str::to_owned))
+    let Ok(path) = resolved.strip_prefix(folder) else { return Ok(None) };
+    // Git separates the parts by slashes on each system.
+    let parts: Option<Vec<&str>> = path.iter().map(|part| part.to_str()).collect();
+    let path = parts.map(|parts| parts.join("/"));
+    Ok(path.filter(|path| !path.contains(char::is_control)))
 }
 
 /// Replaces CRLF by LF, as Git does when it stores a file.

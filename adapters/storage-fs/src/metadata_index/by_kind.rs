@@ -15,7 +15,7 @@ use reqlore_domain::timestamp::Timestamp;
 
 use super::entity_totals::EntityTotals;
 use super::stored_metadata::{LookupHashes, StoredMetadata, hash_word};
-use crate::read_file::FileStamp;
+use crate::file_stamp::FileStamp;
 
 #[derive(Debug, Default)]
 pub(crate) struct KindIndex {

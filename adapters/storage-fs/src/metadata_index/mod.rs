@@ -25,11 +25,13 @@ use reqlore_domain::ports::documents::{
 };
 use reqlore_domain::timestamp::Timestamp;
 
+use crate::file_stamp::{ClockTime, FileStamp};
 use crate::inotify::{TreeWatcher, WatchQueue};
 use crate::layout::{DocumentArea, ProjectTree};
 use crate::list_files::{self, ListedFile};
-use crate::read_file::{ClockTime, FileContent, FileStamp};
+use crate::read_file::FileContent;
 use crate::sequence::{HighWaterMarks, IssuedNumbers};
+use crate::system::stamp_of;
 use body_cache::BodyCache;
 use by_kind::{FileState, IndexEntry, KindIndex};
 use change_history::ChangeHistory;
@@ -103,7 +105,7 @@ impl MetadataIndex {
 
     /// Turns a file's content into a document, and reuses the version of an unchanged file.
     pub(crate) fn record_read(&mut self, id: &DocumentId, content: &FileContent) -> Document {
-        let stamp = FileStamp::from_metadata(&content.metadata);
+        let stamp = stamp_of(&content.metadata);
         if content.is_stable
             && let Some(version) = self.cached_version(id, stamp)
         {

@@ -15,7 +15,7 @@ use rustix::path::Arg;
 
 use super::{Entry, EntryKind, FileIdentity};
 use crate::failpoint::seen_inode;
-use crate::read_file::FileStamp;
+use crate::file_stamp::FileStamp;
 
 #[cfg(target_os = "linux")]
 fn device(stat: &Stat) -> u64 {
@@ -181,6 +181,11 @@ fn rename_with(
 /// Programs that have a file open do not stop another one here.
 pub(crate) fn retry(change: impl Fn() -> io::Result<()>) -> io::Result<()> {
     change()
+}
+
+/// True if the system reads the name as it is. Each other one is valid.
+pub(crate) fn is_file_name(_: &str) -> bool {
+    true
 }
 
 /// True if no later attempt at the path can succeed.

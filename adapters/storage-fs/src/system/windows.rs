@@ -9,9 +9,12 @@ use std::time::{Duration, SystemTime};
 
 use cap_std::fs::{Dir, DirEntry};
 
+use reqlore_domain::sections::requirement_index::is_device_name;
+use reqlore_domain::timestamp::Timestamp;
+
 use super::{Entry, EntryKind, FileIdentity};
 use crate::failpoint::seen_inode;
-use crate::read_file::FileStamp;
+use crate::file_stamp::FileStamp;
 
 /// Windows has no numbers of users: all folders look like the user's own.
 pub(crate) fn owner(_: &Metadata) -> u32 {
@@ -69,9 +72,15 @@ fn stamp(
 }
 
 fn parts(time: io::Result<SystemTime>) -> (i64, u32) {
-    let since = time.ok().and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
-    let since = since.unwrap_or_default();
-    (since.as_secs().try_into().unwrap_or_default(), since.subsec_nanos())
+    let time = time.unwrap_or(SystemTime::UNIX_EPOCH);
+    match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) => (since.as_secs().try_into().unwrap_or_default(), since.subsec_nanos()),
+        Err(before) => {
+            let before = i64::try_from(before.duration().as_nanos()).unwrap_or_default();
+            let time = Timestamp(-before);
+            (time.seconds(), time.nanoseconds())
+        }
+    }
 }
 
 /// With the time of creation instead of the inode.
@@ -167,6 +176,15 @@ fn is_in_use(error: &io::Error) -> bool {
     const SHARING_VIOLATION: i32 = 32;
     error.raw_os_error() == Some(SHARING_VIOLATION)
         || error.kind() == io::ErrorKind::PermissionDenied
+}
+
+/// False for a name that Windows reads as another one, as a stream of a file or as a device.
+pub(crate) fn is_file_name(name: &str) -> bool {
+    let stem = name.split('.').next().unwrap_or(name);
+    !name.contains(['\\', ':', '*', '?', '"', '<', '>', '|'])
+        && !name.contains(char::is_control)
+        && !name.ends_with(['.', ' '])
+        && !is_device_name(stem.trim_end())
 }
 
 /// True if no later attempt at the path can succeed.

@@ -1,6 +1,7 @@
 //! Items on disk: unusual files and links in their folders, and item numbers.
 
 use std::fs;
+#[cfg(unix)]
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +16,9 @@ use reqlore_domain::ports::documents::{
 };
 
 use super::crash::{has_journal, operation, run_and_die};
-use super::{PROJECT, Project, check_refused, config, get, item, make_pipe, names, put};
+#[cfg(unix)]
+use super::make_pipe;
+use super::{PROJECT, Project, check_refused, config, get, item, names, put};
 use crate::failpoint::FailPoint;
 use crate::{Config, FsStore};
 
@@ -75,6 +78,7 @@ pub(super) async fn next_number(store: &FsStore) -> u32 {
     with_number(store, |_| Vec::new()).await
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn item_listing_includes_visible_files_with_diagnostics() {
     let project = Project::new();
@@ -115,6 +119,7 @@ async fn item_listing_includes_visible_files_with_diagnostics() {
     }
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn item_links_and_pipes_are_listed_but_never_followed() {
     let project = Project::new();
@@ -149,6 +154,7 @@ async fn item_links_and_pipes_are_listed_but_never_followed() {
     assert_eq!(fs::read_to_string(secret).unwrap(), "secret");
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn kind_folder_link_holds_no_items() {
     for is_inside in [false, true] {
@@ -168,6 +174,7 @@ async fn kind_folder_link_holds_no_items() {
     }
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn backlog_link_outside_root_affects_no_other_area() {
     for (link, below) in [(BACKLOG, ""), (".reqlore", "backlog")] {
@@ -190,6 +197,7 @@ async fn backlog_link_outside_root_affects_no_other_area() {
     }
 }
 
+#[cfg(unix)]
 async fn unread(store: &FsStore, kind: DocumentKind) -> Vec<(String, String)> {
     let page = store.find(&PROJECT(), &DocumentFilter::of_kind(kind)).await.unwrap();
     let files = page.unread.into_iter();
@@ -250,6 +258,7 @@ async fn next_number_respects_items_in_subfolders() {
     assert_eq!(create(&project.store()).await, 501);
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn unread_files_of_the_backlog_are_reported() {
     let project = Project::new();
@@ -297,6 +306,7 @@ async fn unread_files_of_the_backlog_are_reported() {
     assert_eq!(entities[0].0, ".ixchel/decisions/a.md");
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn unreadable_subfolder_is_reported() {
     // Root reads every folder.
@@ -347,6 +357,7 @@ async fn removed_newest_item_does_not_free_its_number() {
     }
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn high_water_marks_are_never_written_through_link() {
     let project = Project::new();
@@ -369,6 +380,7 @@ async fn high_water_marks_are_never_written_through_link() {
     assert_eq!(create(&project.store()).await, 5);
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn stale_temp_file_of_other_process_is_removed_later() {
     let project = Project::new();

@@ -22,6 +22,7 @@ use reqlore_domain::ports::idempotency::IdempotencyStore;
 use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
+use reqlore_durable_fs::folder::try_lock_folder;
 
 use super::{
     DIRECTORY, LOCAL, PROJECT, Project, check_refused, child_argument, commit, config, files, item,
@@ -30,6 +31,7 @@ use super::{
 use crate::FsStore;
 use crate::failpoint::FailPoint;
 use crate::failpoint::under_test::{Act, EXCHANGES, UNSTABLE_INODES, clear_plan, plan};
+use crate::layout::ProjectRoot;
 
 pub(super) const KEY: &str = "0123456789abcdef0123456789abcdef";
 
@@ -289,7 +291,7 @@ pub(super) fn run_and_die(
     times: usize,
 ) -> bool {
     let argument = format!("{}|{}|{step:?}|{times}", project.root.display(), operation.name);
-    run_child("", "crash::killed_child_process", &argument).status.success()
+    run_child("crash::killed_child_process", &argument).status.success()
 }
 
 /// Plans that an editor saves the first epic during the commit, and then `act` at the rollback.
@@ -397,6 +399,7 @@ fn commit_without_exchange_support_loses_nothing() {
     EXCHANGES.set(false);
     commit_failing_at_any_step_changes_nothing();
     editor_save_at_any_step_is_detected_and_kept();
+    #[cfg(unix)]
     link_saved_during_commit_is_restored();
 }
 
@@ -410,6 +413,7 @@ fn commit_with_unstable_inodes_is_verified_by_content() {
             .partition(|operation| operation.is_audited || operation.has_journal());
         check_failures(&single);
         editor_save_at_any_step_is_detected_and_kept();
+        #[cfg(unix)]
         link_saved_during_commit_is_restored();
         // Their journal would look like a copy, so an interrupted one would stay half done.
         for operation in several.iter().filter(|operation| !operation.is_audited) {
@@ -475,6 +479,7 @@ fn files_of_killed_deletion_are_removed_by_any_next_write() {
         fs::write(nested.join(".reqlore-0123456789abcdef.kept"), "").unwrap();
         fs::write(nested.join(".reqlore-mine.tmp"), "").unwrap();
         fs::write(project.path(DIRECTORY).join(".reqlore-0123456789abcdef.tmp"), "").unwrap();
+        #[cfg(unix)]
         std::os::unix::fs::symlink("x", nested.join(".reqlore-0123456789abcdee.tmp")).unwrap();
         let stale = temp_files(&project);
         assert!(stale.iter().any(|path| path.parent().unwrap().ends_with("deleted")), "{stale:?}");
@@ -483,7 +488,8 @@ fn files_of_killed_deletion_are_removed_by_any_next_write() {
     let check = |project: &Project| {
         let remaining = temp_files(project).into_iter().filter(|path| !path.is_dir());
         let names: Vec<_> = remaining.map(|path| path.file_name().unwrap().to_owned()).collect();
-        assert_eq!(names, [".reqlore-0123456789abcdee.tmp", ".reqlore-mine.tmp"]);
+        let links = [".reqlore-0123456789abcdee.tmp"].into_iter().filter(|_| cfg!(unix));
+        assert_eq!(names, links.chain([".reqlore-mine.tmp"]).collect::<Vec<_>>());
         let folder = ".reqlore/backlog/requirements/auth/deep/.reqlore-00112233445566aa.tmp";
         assert!(project.path(folder).is_dir());
         assert!(
@@ -499,10 +505,14 @@ fn files_of_killed_deletion_are_removed_by_any_next_write() {
     // The files of a running writer are not stale.
     let (project, ..) = prepare();
     let before = temp_files(&project);
-    let lock = fs::File::open(&project.root).unwrap();
-    lock.lock().unwrap();
+    let _lock = lock_root(&project);
     FsStore::open(&config(&project.root)).unwrap();
     assert_eq!(temp_files(&project), before);
+}
+
+/// Locks a project like another process that writes to it.
+pub(super) fn lock_root(project: &Project) -> fs::File {
+    try_lock_folder(&ProjectRoot::open(&project.root).unwrap().dir).unwrap().unwrap()
 }
 
 /// Saves like an editor that renames a new file.
@@ -516,6 +526,7 @@ fn save_in_place(path: &Path) {
     fs::write(path, "edited").unwrap();
 }
 
+#[cfg(unix)]
 /// Saves a link, which the store rejects.
 fn save_a_link(path: &Path) {
     std::os::unix::fs::symlink("elsewhere", path.with_extension("swp")).unwrap();
@@ -563,6 +574,7 @@ fn editor_save_at_any_step_is_detected_and_kept() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn link_saved_during_commit_is_restored() {
     let operation = &operations()[1];

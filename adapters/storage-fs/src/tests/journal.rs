@@ -2,6 +2,7 @@
 //! repository.
 
 use std::fs;
+#[cfg(unix)]
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
@@ -11,10 +12,10 @@ use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::documents::{DocumentChange, DocumentRepository, StoreError};
 
-use super::crash::{self, Operation, commit_here, has_journal, save};
-use super::{
-    LOCAL, PROJECT, Project, check_refused, commit, config, get, item, make_pipe, names, put,
-};
+use super::crash::{self, Operation, commit_here, has_journal, lock_root, save};
+#[cfg(unix)]
+use super::make_pipe;
+use super::{LOCAL, PROJECT, Project, check_refused, commit, config, get, item, names, put};
 use crate::FsStore;
 use crate::failpoint::FailPoint;
 use crate::failpoint::under_test::{Act, clear_plan, plan};
@@ -152,6 +153,7 @@ fn copied_journal_is_removed_unapplied() {
     assert_eq!(operation.read_by_new_process(&moved), operation.after());
 }
 
+#[cfg(unix)]
 #[test]
 fn forged_journal_writes_nothing_outside_its_folders() {
     let project = Project::new();
@@ -173,6 +175,7 @@ fn forged_journal_writes_nothing_outside_its_folders() {
     assert_eq!(names(project.outside.path()), ["repo", "secret.md"]);
 }
 
+#[cfg(unix)]
 #[test]
 fn foreign_file_named_journal_is_left_alone() {
     let make: [fn(&Path); 4] = [
@@ -206,8 +209,7 @@ fn foreign_file_named_journal_is_left_alone() {
 fn journal_of_running_process_is_left_to_it() {
     let operation = operation();
     let project = operation.prepare();
-    let lock = fs::File::open(&project.root).unwrap();
-    lock.lock().unwrap();
+    let lock = lock_root(&project);
     interrupt(&project, &operation.changes());
     assert_eq!(
         operation.read_by_new_process(&project),
@@ -233,6 +235,7 @@ async fn open_reader_recovers_a_journal() {
     assert_eq!(found().await[0].len(), 0);
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn local_state_dir_link_is_not_followed() {
     for (link, target, linked_dir) in

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs;
+#[cfg(unix)]
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -19,9 +20,9 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
 use super::crash::{audited, chain};
-use super::{
-    LOCAL, PROJECT, Project, check_refused, child_argument, commit, config, files, run_child,
-};
+use super::{LOCAL, PROJECT, Project, check_refused, commit, config};
+#[cfg(unix)]
+use super::{child_argument, files, run_child_in_shell};
 use crate::FsStore;
 
 pub(super) const TEAM: &str = ".reqlore/local/team.db";
@@ -50,6 +51,7 @@ pub(super) fn test_event(seconds: i64) -> AuditEvent {
 }
 
 /// The child process of the next two tests; does nothing in an ordinary test run.
+#[cfg(unix)]
 #[tokio::test]
 async fn child_process_with_other_rights() {
     let Some(argument) = child_argument() else { return };
@@ -70,13 +72,14 @@ async fn child_process_with_other_rights() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn team_files_are_private_under_any_umask() {
     for umask in ["000", "022", "077"] {
         let project = Project::new();
         let argument = format!("umask|{}", project.root.display());
         let script = format!("umask {umask};");
-        let child = run_child(&script, "team::child_process_with_other_rights", &argument);
+        let child = run_child_in_shell(&script, "team::child_process_with_other_rights", &argument);
         assert!(child.status.success(), "{child:?}");
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
         let mut files = files(&project.path(LOCAL));
@@ -89,6 +92,7 @@ fn team_files_are_private_under_any_umask() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn read_only_folder_shows_users_and_rows() {
     let project = Project::new();
@@ -103,7 +107,7 @@ fn read_only_folder_shows_users_and_rows() {
         "exec unshare -rm sh -c 'mount --bind {root} {root} && mount -o remount,ro,bind {root} \
          || exit 77; exec \"$1\" --exact tests::{test} --nocapture' sh \"$1\";"
     );
-    let child = run_child(&script, test, &format!("read-only|{root}"));
+    let child = run_child_in_shell(&script, test, &format!("read-only|{root}"));
     let may_mount = !matches!(child.status.code(), Some(77 | 1));
     assert!(child.status.success() || !may_mount, "{child:?}");
 }

@@ -303,7 +303,7 @@ async fn processes_in_two_work_trees_issue_different_numbers() {
         for folder in &folders {
             let test = "work_trees::processes_in_two_work_trees_issue_different_numbers";
             scope.spawn(move || {
-                let output = run_child("", test, folder.to_str().unwrap());
+                let output = run_child(test, folder.to_str().unwrap());
                 assert!(output.status.success(), "{output:?}");
             });
         }
