@@ -125,8 +125,6 @@ def manifest(
     about: dict[str, Any], tools: list[dict[str, Any]], prompts: bool, target: str
 ) -> dict[str, Any]:
     server, system = f"server/{program_of(target)}", target_rows()[target][1]
-    # The default storage needs Unix.
-    storage = ["--storage", "sqlite"] if system == "win32" else []
     return {
         "manifest_version": MANIFEST,
         "name": "reqlore",
@@ -143,7 +141,7 @@ def manifest(
             "entry_point": server,
             "mcp_config": {
                 "command": f"${{__dirname}}/{server}",
-                "args": ["--root", "${user_config.project}", *storage],
+                "args": ["--root", "${user_config.project}"],
             },
         },
         "tools": [{"name": tool["name"], "description": summary(tool)} for tool in tools],

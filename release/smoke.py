@@ -96,8 +96,6 @@ SKIPPED = {
     "native": {},
     "qemu": {"demo": "it starts its own program, which the kernel then runs without qemu"},
     "wine": {
-        "demo": "it shows files",
-        "fs": "the file storage needs Unix",
         "sled": "it is not supported on Windows",
     },
     "no": dict.fromkeys(TESTS, "only macOS runs programs for macOS"),

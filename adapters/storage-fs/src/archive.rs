@@ -35,7 +35,6 @@ use crate::lock::ProjectLock;
 use crate::read_file::read_complete;
 use crate::sequence::HighWaterMarks;
 use crate::store_inner::StoreInner;
-use crate::system::stamp_of;
 use crate::{FsStore, journal, list_files};
 
 /// Limits of one batch of documents.
@@ -352,7 +351,7 @@ fn document_record(
     }
     Ok(DocumentRecord {
         project: project.clone(),
-        modified: stamp_of(&content.metadata).modified_at(),
+        modified: content.stamp.modified_at(),
         path: Some(location.display_path.into()),
         document: Document::new(id, content.bytes),
         entry: PresentEntry::default(),

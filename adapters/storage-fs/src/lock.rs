@@ -21,9 +21,13 @@ use tokio::sync::OwnedMutexGuard;
 use crate::layout::{ProjectRoot, same_folder};
 use crate::project_cache::ProjectCache;
 
-/// How long a write waits for other writers.
-pub(crate) const LOCK_TIMEOUT: Duration =
-    Duration::from_millis(if cfg!(all(test, unix)) { 1_000 } else { 5_000 });
+/// How long a write waits for other writers. Under wine, which runs the tests for Windows, a commit
+/// takes a tenth of a second.
+pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(match (cfg!(test), cfg!(unix)) {
+    (false, _) => 5,
+    (true, true) => 1,
+    (true, false) => 15,
+});
 
 /// The writers of each project within this process, in order of arrival.
 #[derive(Debug)]

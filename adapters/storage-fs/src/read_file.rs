@@ -1,6 +1,6 @@
 //! Reads one regular file of limited size, and detects a save that is not finished.
 
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use bytes::Bytes;
 use cap_std::fs::Dir;
 use reqlore_domain::document;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_durable_fs::folder::{FileAccess, OpenedFile, has_other_names, open_file};
+use reqlore_durable_fs::folder::{FileAccess, OpenedFile, open_file};
 use reqlore_local_state::error::{failed, refused};
 
 use crate::failpoint::{FailPoint, hit_failpoint};
-use crate::file_stamp::ClockTime;
+use crate::file_stamp::{ClockTime, FileStamp};
 use crate::layout::FileLocation;
-use crate::system::stamp_of;
+use crate::system::stamp_of_open;
 
 const MAX_BYTES: u64 = document::MAX_DOCUMENT_BYTES as u64;
 /// The number of times that a file that looks partially saved is read again.
@@ -25,7 +25,7 @@ const PARTIAL_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) struct FileContent {
     pub(crate) bytes: Bytes,
     pub(crate) metadata: Metadata,
-    pub(crate) has_other_names: bool,
+    pub(crate) stamp: FileStamp,
     /// The file did not change while it was read.
     pub(crate) is_stable: bool,
     /// The next change of the file will change its stamp.
@@ -44,7 +44,7 @@ pub(crate) fn read_complete(location: &FileLocation) -> StoreResult<Option<FileC
         if !content.is_partial {
             return Ok(Some(content));
         }
-        let stamp = stamp_of(&content.metadata);
+        let stamp = content.stamp;
         if tries == PARTIAL_RETRIES {
             let is_unchanged = *first_stamp.get_or_insert(stamp) == stamp;
             content.is_partial = !(content.bytes.is_empty() && is_unchanged);
@@ -132,7 +132,11 @@ fn read_bounded(
     hit_failpoint(FailPoint::FileOpened).map_err(|error| not_read(display_path, error))?;
     // Before `metadata`, so that the stamp is at least as old as it seems.
     let now = ClockTime::now();
-    let metadata = file.metadata().map_err(|error| not_read(display_path, error))?;
+    let inspect = |file: &File| {
+        let metadata = file.metadata()?;
+        Ok((stamp_of_open(file, &metadata)?, metadata))
+    };
+    let (stamp, metadata) = inspect(&file).map_err(|error| not_read(display_path, error))?;
     if !metadata.is_file() {
         return Err(refused(display_path, "is not a regular file; put one there or remove it"));
     }
@@ -150,15 +154,13 @@ fn read_bounded(
         return Err(too_large(display_path));
     }
     // A write during the read changes the stamp.
-    let after = file.metadata().map_err(|error| not_read(display_path, error))?;
-    let stamp = stamp_of(&metadata);
+    let (after, _) = inspect(&file).map_err(|error| not_read(display_path, error))?;
     Ok(Some(FileContent {
         bytes: bytes.into(),
-        is_stable: stamp_of(&after) == stamp,
+        is_stable: after == stamp,
         is_stamp_reliable: stamp.is_reliable_at(now),
         is_partial: false,
-        has_other_names: has_other_names(&file, &metadata)
-            .map_err(|error| not_read(display_path, error))?,
+        stamp,
         metadata,
     }))
 }

@@ -199,7 +199,7 @@ impl LoadedDocument {
         Ok(Some(Self {
             document: Document::new(id.clone(), content.bytes),
             metadata: content.metadata,
-            has_other_names: content.has_other_names,
+            has_other_names: content.stamp.has_hard_links(),
             is_partial: content.is_partial,
         }))
     }

@@ -12,14 +12,14 @@ use cap_std::fs::Dir;
 use lru::LruCache;
 use reqlore_domain::document::TEMPLATE_FOLDER;
 use reqlore_domain::ports::documents::DocumentChange;
-use reqlore_durable_fs::folder::{folder_id, open_folder, try_lock_folder};
+use reqlore_durable_fs::folder::{open_folder, try_lock_folder};
 use reqlore_local_state as local;
 
 use crate::file_stamp::FileStamp;
 use crate::folder_names::{DOCSETS_FOLDER, OWN_FOLDER};
 use crate::layout::{DocumentArea, MAX_AREA_DEPTH, ProjectTree, same_folder};
 use crate::stage_and_swap::is_temp;
-use crate::system::{EntryKind, entries, stat_entry, stat_folder};
+use crate::system::{EntryKind, entries, identify_folder, stat_entry};
 
 /// Folders that one search inspects. Further ones are searched when a change is in them.
 const MAX_SEARCHED_FOLDERS: usize = 500;
@@ -94,7 +94,7 @@ impl StaleTempFiles {
     /// Remembers the folders of these changes. The commit has removed its own files.
     pub(crate) fn mark_clean(&self, tree: &ProjectTree<'_>, changes: &[DocumentChange]) {
         for folder in changed_folders(tree, changes) {
-            let (Ok(id), Ok(stamp)) = (folder_id(&folder), stat_folder(&folder)) else { continue };
+            let Ok((id, stamp)) = identify_folder(&folder) else { continue };
             // A folder that was not searched may have subfolders that are unknown.
             if let Some(clean) = self.lock_folders().get_mut(&id) {
                 clean.stamp = stamp;
@@ -127,7 +127,7 @@ impl StaleTempFiles {
     /// Removes the stale files of a folder. Returns its subfolders that may hold documents.
     fn clean(&self, folder: &Dir) -> Arc<[String]> {
         // Before the listing, so that a later change is not missed.
-        let inspected = folder_id(folder).and_then(|id| Ok((id, stat_folder(folder)?)));
+        let inspected = identify_folder(folder);
         let (mut subfolders, mut removed) = (Vec::new(), 0);
         let Ok(entries) = entries(folder) else { return Arc::default() };
         for entry in entries.flatten() {
@@ -152,8 +152,8 @@ impl StaleTempFiles {
 
     /// Returns the clean state of a folder; `None` if it may have new files.
     fn clean_folder(&self, folder: &Dir) -> Option<CleanFolder> {
-        let clean = self.lock_folders().get(&folder_id(folder).ok()?).cloned()?;
-        (clean.stamp == stat_folder(folder).ok()?).then_some(clean)
+        let (id, stamp) = identify_folder(folder).ok()?;
+        self.lock_folders().get(&id).filter(|clean| clean.stamp == stamp).cloned()
     }
 
     fn lock_folders(&self) -> MutexGuard<'_, LruCache<(u64, u64), CleanFolder>> {

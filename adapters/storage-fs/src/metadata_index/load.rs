@@ -20,7 +20,6 @@ use crate::file_stamp::{ClockTime, FileStamp};
 use crate::layout::ProjectTree;
 use crate::list_files;
 use crate::read_file::{read_once, retry_partial};
-use crate::system::stamp_of;
 use crate::two_threads::on_two_threads;
 
 /// Metadata read from a file. A file that can't be read has metadata that holds the error.
@@ -129,7 +128,7 @@ fn load_one(id: &DocumentId, tree: &ProjectTree<'_>) -> Option<LoadedMetadata> {
         }
     };
     // From the open file: the name may belong to another file since the first stamp.
-    let stamp = stamp_of(&content.metadata);
+    let stamp = content.stamp;
     let document = Document::new(id.clone(), content.bytes);
     Some(LoadedMetadata {
         metadata: DocumentMeta::from_document(&document, stamp.modified_at()),

@@ -31,7 +31,6 @@ use crate::layout::{DocumentArea, ProjectTree};
 use crate::list_files::{self, ListedFile};
 use crate::read_file::FileContent;
 use crate::sequence::{HighWaterMarks, IssuedNumbers};
-use crate::system::stamp_of;
 use body_cache::BodyCache;
 use by_kind::{FileState, IndexEntry, KindIndex};
 use change_history::ChangeHistory;
@@ -105,7 +104,7 @@ impl MetadataIndex {
 
     /// Turns a file's content into a document, and reuses the version of an unchanged file.
     pub(crate) fn record_read(&mut self, id: &DocumentId, content: &FileContent) -> Document {
-        let stamp = stamp_of(&content.metadata);
+        let stamp = content.stamp;
         if content.is_stable
             && let Some(version) = self.cached_version(id, stamp)
         {

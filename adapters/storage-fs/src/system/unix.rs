@@ -72,6 +72,11 @@ pub(crate) fn stamp_of(metadata: &Metadata) -> FileStamp {
     }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "inspecting the handle fails on Windows")]
+pub(crate) fn stamp_of_open(_: &File, metadata: &Metadata) -> io::Result<FileStamp> {
+    Ok(stamp_of(metadata))
+}
+
 fn stamp_of_stat(stat: &Stat) -> FileStamp {
     FileStamp {
         device: device(stat),
@@ -92,6 +97,12 @@ pub(crate) fn file_identity(file: &cap_std::fs::Metadata) -> FileIdentity {
 
 pub(crate) fn stat_folder(folder: &Dir) -> io::Result<FileStamp> {
     Ok(stamp_of_stat(&rustix::fs::fstat(folder)?))
+}
+
+/// Identifies a folder, for all paths to it, and returns its stamp.
+pub(crate) fn identify_folder(folder: &Dir) -> io::Result<((u64, u64), FileStamp)> {
+    let stamp = stat_folder(folder)?;
+    Ok(((stamp.device, stamp.inode), stamp))
 }
 
 /// Inspects a name in a folder without following a link.
@@ -164,17 +175,17 @@ pub(crate) fn rename_to_free(from: (&Dir, &str), to: (&Dir, &str)) -> io::Result
     rename_with(from, to, RenameFlags::NOREPLACE)
 }
 
+/// The last two are equal on some systems.
+const UNSUPPORTED: [Errno; 4] = [Errno::INVAL, Errno::NOSYS, Errno::NOTSUP, Errno::OPNOTSUPP];
+
 fn rename_with(
     (from_dir, from): (&Dir, &str),
     (to_dir, to): (&Dir, &str),
     flags: RenameFlags,
 ) -> io::Result<Option<()>> {
     match rustix::fs::renameat_with(from_dir, from, to_dir, to, flags) {
-        Ok(()) => Ok(Some(())),
-        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => Ok(None),
-        #[allow(unreachable_patterns, reason = "equal to NOTSUP on some systems")]
-        Err(Errno::OPNOTSUPP) => Ok(None),
-        Err(error) => Err(error.into()),
+        Err(error) if UNSUPPORTED.contains(&error) => Ok(None),
+        renamed => Ok(Some(renamed?)),
     }
 }
 

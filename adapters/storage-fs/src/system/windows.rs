@@ -44,6 +44,11 @@ pub(crate) fn stamp_of(metadata: &Metadata) -> FileStamp {
     stamp(metadata.len(), metadata.modified(), metadata.created())
 }
 
+pub(crate) fn stamp_of_open(file: &File, metadata: &Metadata) -> io::Result<FileStamp> {
+    let has_hard_links = reqlore_durable_fs::folder::has_other_names(file, metadata)?;
+    Ok(FileStamp { has_hard_links, ..stamp_of(metadata) })
+}
+
 fn stamp_of_entry(metadata: &cap_std::fs::Metadata) -> FileStamp {
     let modified = metadata.modified().map(cap_std::time::SystemTime::into_std);
     let created = metadata.created().map(cap_std::time::SystemTime::into_std);
@@ -92,6 +97,11 @@ pub(crate) fn file_identity(file: &cap_std::fs::Metadata) -> FileIdentity {
 
 pub(crate) fn stat_folder(folder: &Dir) -> io::Result<FileStamp> {
     Ok(stamp_of_entry(&folder.dir_metadata()?))
+}
+
+/// Identifies a folder, for all paths to it, and returns its stamp.
+pub(crate) fn identify_folder(folder: &Dir) -> io::Result<((u64, u64), FileStamp)> {
+    Ok((reqlore_durable_fs::folder::folder_id(folder)?, stat_folder(folder)?))
 }
 
 /// Inspects a name in a folder without following a link.

@@ -23,7 +23,6 @@ use crate::layout::{DocumentArea, ProjectRoot, ProjectTree};
 use crate::list_files;
 use crate::metadata_index::MetadataIndex;
 use crate::read_file::{FileContent, read_once};
-use crate::system::stamp_of;
 
 #[derive(Debug, Clone)]
 enum Call {
@@ -297,7 +296,7 @@ fn cached_body_is_returned_only_for_same_stamp() {
     let root = ProjectRoot::open(&project.root).unwrap();
     let location = ProjectTree::new(&root, &layout).locate(&id).unwrap().unwrap();
     let content = read_once(&location).unwrap().unwrap();
-    let stamp = stamp_of(&content.metadata);
+    let stamp = content.stamp;
     let mut index = MetadataIndex::new(WatchQueue::default());
     // The stamp of a new file is not reliable.
     index.record_read(&id, &content);
