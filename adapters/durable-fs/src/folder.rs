@@ -1,4 +1,5 @@
-//! Files and folders beneath an open folder. No function follows a link at the name that it gets.
+//! Files and folders beneath an open folder. No function follows a link at the name that it gets; on
+//! Windows a link that is put there meanwhile leads to another file of the same folder.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -25,7 +26,7 @@ pub enum OpenedFile {
 }
 
 impl OpenedFile {
-    /// Returns the file; `None` for a link.
+    /// Returns the file; `None` if it is missing or a link.
     pub fn file(self) -> Option<File> {
         match self {
             Self::File(file) => Some(file),
@@ -75,15 +76,42 @@ pub fn sync_folder(folder: &Dir) -> io::Result<()> {
     system::sync_folder(folder)
 }
 
+/// The usual name of a lock file.
+pub const LOCK_FILE: &str = ".reqlore-lock";
+/// True on Windows, where a lock is a file in the locked folder.
+pub const LOCKS_ARE_FILES: bool = cfg!(windows);
+
 /// Locks a folder until the result is dropped; `None` if another handle has the lock. The kernel
-/// releases the lock of a killed process.
-pub fn try_lock_folder(folder: &Dir) -> io::Result<Option<File>> {
-    system::try_lock_folder(folder)
+/// releases the lock of a killed process. If [`LOCKS_ARE_FILES`], each `lock_file` is a lock of its
+/// own.
+pub fn try_lock_folder(folder: &Dir, lock_file: &str) -> io::Result<Option<File>> {
+    system::try_lock_folder(folder, lock_file)
 }
 
 /// Like [`try_lock_folder`]; waits for the lock.
-pub fn lock_folder(folder: &Dir) -> io::Result<File> {
-    system::lock_folder(folder)
+pub fn lock_folder(folder: &Dir, lock_file: &str) -> io::Result<File> {
+    system::lock_folder(folder, lock_file)
+}
+
+/// Repeats a change that fails because another program has the file open, which only Windows
+/// reports, for a second.
+pub fn retry(change: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    system::retry(change)
+}
+
+/// Renames a file, and replaces one with the new name.
+pub fn rename(folder: &Dir, from: &str, to: &str) -> io::Result<()> {
+    retry(|| folder.rename(from, folder, to))
+}
+
+pub fn remove_file(folder: &Dir, name: &str) -> io::Result<()> {
+    retry(|| folder.remove_file(name))
+}
+
+/// Fails if another program keeps the file from being replaced or removed, which only Windows lets
+/// it do.
+pub fn check_replaceable(folder: &Dir, name: &str) -> io::Result<()> {
+    system::check_replaceable(folder, name)
 }
 
 /// Identifies the folder, for all paths to it.

@@ -115,7 +115,10 @@ pub fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     system::write_all_at(file, bytes, offset)
 }
 
-/// Syncs the whole file system that holds `dir`. On Windows nothing: each file was synced.
+/// False on Windows, where [`sync_file_system`] does nothing and each file must be synced.
+pub const SYNCS_FILE_SYSTEMS: bool = cfg!(unix);
+
+/// Syncs the whole file system that holds `dir`, if [`SYNCS_FILE_SYSTEMS`].
 pub fn sync_file_system(dir: &File) -> io::Result<()> {
     system::sync_file_system(dir)
 }

@@ -17,7 +17,9 @@ use std::time::{Duration, SystemTime};
 use cap_std::fs::Dir;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_durable_fs::folder::{create_folder, file_origin, open_folder, try_lock_folder};
+use reqlore_durable_fs::folder::{
+    LOCK_FILE, create_folder, file_origin, open_folder, try_lock_folder,
+};
 
 use error::{failed, not_written, refused};
 
@@ -79,8 +81,8 @@ fn not_created(error: io::Error) -> StoreError {
 /// The length of a [`file_identity`] in bytes.
 pub const IDENTITY_LENGTH: usize = 49;
 
-/// Returns a text that differs for each clone or copy of a file: its inode and creation time, which
-/// no program can set. A file system without them has other numbers.
+/// Returns a text that differs for each clone or copy of a file: the numbers of [`file_origin`], which
+/// no program can set.
 pub fn file_identity(file: &File, metadata: &Metadata) -> io::Result<String> {
     file_origin(file, metadata).map(identity_text)
 }
@@ -109,7 +111,7 @@ fn poll_lock(dir: &Dir, timeout: Duration) -> io::Result<Option<File>> {
     const PAUSE: Duration = Duration::from_millis(2);
     let mut waited = Duration::ZERO;
     loop {
-        let lock = try_lock_folder(dir)?;
+        let lock = try_lock_folder(dir, LOCK_FILE)?;
         if lock.is_some() || waited >= timeout {
             return Ok(lock);
         }

@@ -9,7 +9,8 @@ use std::io::{self, Write};
 use cap_std::fs::Dir;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_durable_fs::folder::{
-    FileAccess, OpenedFile, create_file, has_other_names, open_file, sync_folder,
+    FileAccess, OpenedFile, create_file, has_other_names, open_file, remove_file, rename,
+    sync_folder,
 };
 use reqlore_durable_fs::is_private;
 
@@ -138,7 +139,7 @@ impl<'a> PrivateFile<'a> {
     /// Renames the file, replaces a file with the new name, and syncs the folder.
     pub fn rename(&self, name: &str) -> StoreResult<()> {
         // The sync makes the new name survive a power cut.
-        let renamed = self.dir.rename(self.name, self.dir, name);
+        let renamed = rename(self.dir, self.name, name);
         let target = PrivateFile { dir: self.dir, name };
         renamed
             .and_then(|()| sync_folder(self.dir))
@@ -147,7 +148,7 @@ impl<'a> PrivateFile<'a> {
 
     /// Removes the file if it is there.
     pub fn remove(&self) -> StoreResult<()> {
-        match self.dir.remove_file(self.name) {
+        match remove_file(self.dir, self.name) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(self.not_written("remove it", error))
             }

@@ -5,6 +5,7 @@
 //! repository can't contain a valid one. The database exists as soon as `team.id` does. Files of a
 //! process that was killed before that are never read.
 
+use std::fs::Metadata;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -121,13 +122,14 @@ impl FileGuard for TeamFiles {
         let count = if is_write && !self.is_incomplete { DATABASE_FILES.len() } else { 1 };
         for (name, identity) in DATABASE_FILES.iter().zip(&self.identities).take(count) {
             let file = PrivateFile::new(&self.local, name);
-            let Some(found) = self.inspect(&file)? else {
+            let Some(found) = self.find(&file)? else {
                 // Its content is needed, but that of the index is derived from the log.
                 let hint = if *name == DATABASE_FILES[0] { MOVE_HINT } else { LOSS_HINT };
                 return Err(file.refused(&format!("is missing; {hint}")));
             };
+            found.check(&file)?;
             // SQLite would begin a new database.
-            if *name == DATABASE_FILES[0] && found.size == 0 {
+            if *name == DATABASE_FILES[0] && found.metadata.len() == 0 {
                 return Err(file.refused(&format!("is empty; {MOVE_HINT}")));
             }
             if found.identity != *identity {
@@ -150,19 +152,19 @@ fn create_counter(local: &Dir, folder: &Path, counter: CommitCounter) -> StoreRe
 }
 
 impl TeamFiles {
-    /// Inspects a file after [`PrivateFile::check`]; `None` if it is missing.
-    fn inspect(&self, file: &PrivateFile<'_>) -> StoreResult<Option<FoundFile>> {
+    /// Inspects a file by its path; `None` if it is missing.
+    fn find(&self, file: &PrivateFile<'_>) -> StoreResult<Option<FoundFile>> {
         let path = self.folder.join(file.name);
         let metadata = match path.symlink_metadata() {
             Ok(metadata) => metadata,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(file.failed("inspect it", error)),
         };
-        file.check(&metadata, has_hard_links(&path, &metadata))?;
         let origin = path_origin(&path, &metadata);
         let origin = origin.map_err(|error| file.failed("inspect it", error))?;
         let identity = identity_text(origin);
-        Ok(Some(FoundFile { size: metadata.len(), identity }))
+        let has_other_names = has_hard_links(&path, &metadata);
+        Ok(Some(FoundFile { metadata, has_other_names, identity }))
     }
 
     /// Renames a new database, if a process was killed before it did.
@@ -173,7 +175,7 @@ impl TeamFiles {
         }
         let _lock = lock_folder(&self.local, LOCAL_STATE_DIR, "the team data", lock_timeout)?;
         let temp = PrivateFile::new(&self.local, TEMP_DATABASE);
-        match self.inspect(&temp) {
+        match self.find(&temp) {
             // Only the file that `team.id` names is ours.
             Ok(Some(new)) if new.identity == self.identities[0] => temp.rename(DATABASE_FILES[0]),
             _ => Ok(()),
@@ -186,9 +188,9 @@ impl TeamFiles {
         let mut missing = Vec::new();
         for (name, identity) in DATABASE_FILES.iter().zip(&self.identities).skip(1) {
             let file = PrivateFile::new(&self.local, name);
-            match self.inspect(&file)? {
-                Some(found) if found.identity == *identity => {}
-                Some(found) if found.size > 0 => return Err(file.foreign_identity()),
+            match self.find(&file)? {
+                Some(found) if found.identity == *identity => found.check(&file)?,
+                Some(found) if found.metadata.len() > 0 => return Err(file.foreign_identity()),
                 _ => missing.push(*name),
             }
         }
@@ -200,8 +202,11 @@ impl TeamFiles {
         let mut identities = vec![self.identities[0].clone()];
         for name in &DATABASE_FILES[1..] {
             let file = PrivateFile::new(&self.local, name);
-            identities.push(match self.inspect(&file)? {
-                Some(found) => found.identity,
+            identities.push(match self.find(&file)? {
+                Some(found) => {
+                    found.check(&file)?;
+                    found.identity
+                }
                 None => file.create(|_| Ok(Vec::new()))?,
             });
         }
@@ -318,6 +323,13 @@ fn read_identities(local: &Dir) -> StoreResult<Option<[String; 3]>> {
 }
 
 struct FoundFile {
-    size: u64,
+    metadata: Metadata,
+    has_other_names: bool,
     identity: String,
+}
+
+impl FoundFile {
+    fn check(&self, file: &PrivateFile<'_>) -> StoreResult<()> {
+        file.check(&self.metadata, self.has_other_names)
+    }
 }

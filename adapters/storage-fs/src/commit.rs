@@ -67,7 +67,12 @@ pub(crate) fn run_commit(
         let kinds = reads.documents.iter().map(|id| id.kind).chain(reads.titles_of);
         let requirements_lock = lock_requirements(root, &tree, kinds)?;
         failpoint(FailPoint::Locked)?;
-        let base = load_documents(&tree, &reads.documents)?;
+        let mut base = load_documents(&tree, &reads.documents)?;
+        if base.values().flatten().any(|loaded| loaded.has_other_names) {
+            // The other name may be that of a killed process.
+            store.stale_temp_files.remove_all(&tree, &[], requirements_lock.as_ref());
+            base = load_documents(&tree, &reads.documents)?;
+        }
         let snapshot = read_snapshot(store, project, &tree, reads, &base, clone.as_ref())?;
         failpoint(FailPoint::Read)?;
         let CommitDecision { changes, audit, idempotency } = commit.decide(project, &snapshot)?;

@@ -14,7 +14,9 @@ use bytes::Bytes;
 use cap_std::fs::Dir;
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::ports::documents::{DocumentChange, StoreError, StoreResult};
-use reqlore_durable_fs::folder::{FileAccess, OpenedFile, create_file, file_origin, open_file};
+use reqlore_durable_fs::folder::{
+    FileAccess, OpenedFile, create_file, file_origin, open_file, remove_file, rename,
+};
 use reqlore_local_state as local;
 use reqlore_local_state::error::{failed, not_written, refused};
 use reqlore_local_state::{self, LOCAL_STATE_DIR};
@@ -27,6 +29,7 @@ use crate::lock::ProjectLock;
 use crate::stage_and_swap::{
     ApplyError, LoadedDocument, LoadedDocuments, apply_one, lock_requirements,
 };
+use crate::stale_temp_files::StaleTempFiles;
 use crate::system::is_permanent;
 
 const FILE_NAME: &str = "journal";
@@ -151,7 +154,7 @@ pub(crate) fn remove(root: &ProjectRoot) {
 
 fn try_remove(root: &ProjectRoot) -> io::Result<()> {
     let Some(local) = local::open_existing(&root.dir)? else { return Ok(()) };
-    local.remove_file(FILE_NAME)?;
+    remove_file(&local, FILE_NAME)?;
     sync_folder(FailPoint::JournalRemoved, &local)
 }
 
@@ -208,7 +211,7 @@ fn set_aside(root: &ProjectRoot, problem: &str) {
     );
     let renamed = local::open_existing(&root.dir).and_then(|local| match local {
         Some(local) => {
-            local.rename(FILE_NAME, &local, SET_ASIDE)?;
+            rename(&local, FILE_NAME, SET_ASIDE)?;
             sync_folder(FailPoint::JournalRemoved, &local)
         }
         None => Ok(()),
@@ -270,12 +273,14 @@ fn roll_forward_all(
 ) -> StoreResult<()> {
     let mut tree = ProjectTree::new(root, layout);
     let kinds = entries.iter().map(|entry| entry.id.kind);
-    let _requirements_lock = match lock_requirements(root, &tree, kinds) {
+    let requirements_lock = match lock_requirements(root, &tree, kinds) {
         Ok(lock) => lock,
         Err(error) if is_transient(&error) => return Err(error),
         // Its documents can't be accessed either, and are skipped below.
         Err(_) => None,
     };
+    // The killed process may have left a second name of a document, which blocks a write.
+    StaleTempFiles::default().remove_all(&tree, &[], requirements_lock.as_ref());
     for entry in entries {
         let document = entry.id.to_string();
         match roll_forward(&mut tree, entry) {

@@ -17,7 +17,7 @@ use reqlore_local_state::error::{failed, not_written, refused};
 use crate::folder_names::{
     DOCSETS_FILE, DOCSETS_FOLDER, KNOWLEDGE_FOLDER, OWN_FOLDER, RequirementsLayout,
 };
-use crate::system::{inode, is_file_name};
+use crate::system::{inode, is_file_name, target_inode};
 
 /// The record schema in the folder of Reqlore.
 const SCHEMA_FILE: &str = "project.toml";
@@ -117,6 +117,9 @@ impl<'a> ProjectTree<'a> {
 
     fn locate_in(&self, folder: &str, file: &str) -> StoreResult<Option<FileLocation>> {
         let display_path = format!("{folder}/{file}");
+        if !is_file_name(file) {
+            return Ok(None);
+        }
         match self.root.dir.open_dir(folder) {
             Ok(dir) => {
                 Ok(Some(FileLocation { dir: Arc::new(dir), name: file.to_owned(), display_path }))
@@ -183,6 +186,9 @@ impl<'a> ProjectTree<'a> {
 
     /// Creates the folder of a document, and syncs each folder that got a new entry.
     pub(crate) fn create_folder(&mut self, id: &DocumentId) -> StoreResult<()> {
+        if DocumentArea::of_kind(id.kind).is_none() && !is_file_name(&file_name(id)) {
+            return Err(invalid_name(&id.to_string()));
+        }
         match id.kind {
             DocumentKind::Instructions | DocumentKind::Section => {
                 // Searches the directory if that was not done yet.
@@ -205,7 +211,7 @@ impl<'a> ProjectTree<'a> {
     fn create_in_area(&self, area: DocumentArea, id: &DocumentId) -> StoreResult<()> {
         let display_path = id.to_string();
         let Some((folders, _)) = path_in_area(id) else {
-            return Err(refused(&display_path, "is not a valid file name here; use another one"));
+            return Err(invalid_name(&display_path));
         };
         let mut dir = create_path(self.root, area.top_folder())?;
         for folder in folders {
@@ -222,6 +228,10 @@ impl<'a> ProjectTree<'a> {
     }
 }
 
+fn invalid_name(display_path: &str) -> StoreError {
+    refused(display_path, "is not a valid file name here; use another one")
+}
+
 /// Returns a document's folders below the top folder of its area, and its file name; `None` for a
 /// name that would leave the area, be hidden, or be nested deeper than the listing goes.
 fn path_in_area(id: &DocumentId) -> Option<(Vec<&str>, String)> {
@@ -231,7 +241,7 @@ fn path_in_area(id: &DocumentId) -> Option<(Vec<&str>, String)> {
         return None;
     }
     let mut folders: Vec<&str> = name.split('/').collect();
-    if folders.iter().any(|part| part.is_empty() || part.starts_with('.') || !is_file_name(part)) {
+    if folders.iter().any(|part| part.is_empty() || part.starts_with('.')) {
         return None;
     }
     let stem = folders.pop()?;
@@ -241,7 +251,9 @@ fn path_in_area(id: &DocumentId) -> Option<(Vec<&str>, String)> {
     if id.kind != DocumentKind::Entity {
         folders.insert(0, backlog_folder_of(id.kind));
     }
-    Some((folders, format!("{stem}.md")))
+    let file = format!("{stem}.md");
+    let are_valid = folders.iter().all(|part| is_file_name(part)) && is_file_name(&file);
+    are_valid.then_some((folders, file))
 }
 
 /// Creates a folder beneath the root, and syncs each folder that got a new entry.
@@ -434,8 +446,8 @@ pub(crate) fn section_id(file: &str) -> Option<DocumentId> {
 
 /// True if the file is the one that AGENTS.md links to.
 fn is_instructions(dir: &Dir, name: &str) -> bool {
-    let instructions = inode(dir, INSTRUCTIONS.as_ref(), true);
-    instructions.is_some() && instructions == inode(dir, name.as_ref(), false)
+    let instructions = target_inode(dir, INSTRUCTIONS);
+    instructions.is_some() && instructions == inode(dir, name.as_ref())
 }
 
 /// How deep folders may be nested below the folder of a kind.

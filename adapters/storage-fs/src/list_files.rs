@@ -18,7 +18,9 @@ use crate::file_stamp::FileStamp;
 use crate::layout::{
     DocumentArea, MAX_AREA_DEPTH, ProjectRoot, RequirementsDir, is_not_there, section_id,
 };
-use crate::system::{Entry, EntryKind, check_entry_readable, entries, inode, stat_entry};
+use crate::system::{
+    Entry, EntryKind, check_entry_readable, entries, inode, stat_entry, target_inode,
+};
 use crate::two_threads::on_two_threads;
 use crate::unread_files::UnreadFiles;
 
@@ -71,7 +73,7 @@ struct AreaWalk<'a> {
     pending: Vec<PendingFolder>,
     listed: Vec<ListedFile>,
     /// Files of the current folder that may be documents, with the stamps that the listing has.
-    files: Vec<(String, Option<FileStamp>)>,
+    files: Vec<(String, Option<Box<FileStamp>>)>,
     unread: UnreadFiles,
     obstacles: Option<&'a mut CopyObstacles>,
 }
@@ -284,12 +286,12 @@ fn stat_documents(
     folder: &Dir,
     kind: DocumentKind,
     name_prefix: &str,
-    files: &[(String, Option<FileStamp>)],
+    files: &[(String, Option<Box<FileStamp>>)],
 ) -> Vec<ListedFile> {
     let mut listed = Vec::with_capacity(files.len());
     for (file, stamp) in files {
         // `None` if the file was removed since, or is a folder.
-        if let Some(stamp) = stamp.or_else(|| stat_file(folder, file)) {
+        if let Some(stamp) = stamp.as_deref().copied().or_else(|| stat_file(folder, file)) {
             let name = format!("{name_prefix}{}", file.strip_suffix(".md").unwrap_or(file));
             listed.push(ListedFile { id: DocumentId { kind, name }, stamp });
         }
@@ -371,7 +373,10 @@ pub(crate) fn list_sections(requirements: &RequirementsDir<'_>) -> StoreResult<V
         }
         let Some(id) = name.to_str().and_then(section_id) else { continue };
         // `None` if the file was removed since.
-        let stamp = entry.stamp.or_else(|| name.to_str().and_then(|name| stat_file(dir, name)));
+        let stamp = entry
+            .stamp
+            .map(|stamp| *stamp)
+            .or_else(|| name.to_str().and_then(|name| stat_file(dir, name)));
         listed.extend(stamp.map(|stamp| ListedFile { id, stamp }));
     }
     Ok(listed)
@@ -442,10 +447,10 @@ fn instructions_target_inode(dir: &Dir) -> Option<u64> {
     if !dir.symlink_metadata("AGENTS.md").ok()?.is_symlink() {
         return None;
     }
-    inode(dir, "AGENTS.md".as_ref(), true)
+    target_inode(dir, "AGENTS.md")
 }
 
 /// True if the file is the one with the inode that AGENTS.md links to.
 fn is_target(dir: &Dir, name: &OsStr, instructions: Option<u64>) -> bool {
-    instructions.is_some() && inode(dir, name, false) == instructions
+    instructions.is_some() && inode(dir, name) == instructions
 }

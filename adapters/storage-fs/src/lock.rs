@@ -13,7 +13,7 @@ use std::time::Duration;
 use cap_std::fs::Dir;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_durable_fs::folder::{lock_folder, try_lock_folder};
+use reqlore_durable_fs::folder::{LOCKS_ARE_FILES, lock_folder, try_lock_folder};
 use reqlore_local_state::error::failed;
 use reqlore_local_state::{self as local, lock_timeout};
 use tokio::sync::OwnedMutexGuard;
@@ -21,13 +21,15 @@ use tokio::sync::OwnedMutexGuard;
 use crate::layout::{ProjectRoot, same_folder};
 use crate::project_cache::ProjectCache;
 
-/// How long a write waits for other writers. Under wine, which runs the tests for Windows, a commit
-/// takes a tenth of a second.
+/// How long a write waits for other writers. Tests on Unix wait for no slow disk.
 pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(match (cfg!(test), cfg!(unix)) {
     (false, _) => 5,
     (true, true) => 1,
     (true, false) => 15,
 });
+
+/// In the root folder, or where locks are files in `.reqlore/local`, so that Git does not see it.
+pub(crate) const LOCK_FILE: &str = "lock";
 
 /// The writers of each project within this process, in order of arrival.
 #[derive(Debug)]
@@ -63,13 +65,15 @@ impl LockQueue {
         // Opened after waiting in the queue: the folder may have been replaced since.
         let root = ProjectRoot::open(path)?;
         // Usually free, and then no thread has to wait.
-        if let Some(folder) = try_lock_folder(&root.dir).map_err(not_locked)? {
+        let local = if LOCKS_ARE_FILES { Some(local::open_or_create(&root.dir)?) } else { None };
+        let locked = local.as_ref().unwrap_or(&root.dir);
+        if let Some(folder) = try_lock_folder(locked, LOCK_FILE).map_err(not_locked)? {
             return Ok(ProjectLock { root, _queue_guard: queue_guard, _locked_folder: folder });
         }
         // After a timeout the waiting thread keeps the queue's guard, and releases both locks as
         // soon as it gets the second. So at most one thread waits for a project.
         let wait = tokio::task::spawn_blocking(move || {
-            let folder = lock_folder(&root.dir)?;
+            let folder = lock_folder(local.as_ref().unwrap_or(&root.dir), LOCK_FILE)?;
             Ok(ProjectLock { root, _queue_guard: queue_guard, _locked_folder: folder })
         });
         let Ok(joined) = tokio::time::timeout(LOCK_TIMEOUT, wait).await else {
@@ -89,8 +93,14 @@ impl LockQueue {
             return Ok(None);
         };
         let root = ProjectRoot::open(path)?;
-        let locked = try_lock_folder(&root.dir).map_err(not_locked)?;
-        Ok(locked.map(|folder| ProjectLock {
+        let local = if LOCKS_ARE_FILES { local::open_existing(&root.dir) } else { Ok(None) };
+        let local = local.map_err(not_locked)?;
+        if LOCKS_ARE_FILES && local.is_none() {
+            // Nothing was written there yet.
+            return Ok(None);
+        }
+        let locked = try_lock_folder(local.as_ref().unwrap_or(&root.dir), LOCK_FILE);
+        Ok(locked.map_err(not_locked)?.map(|folder| ProjectLock {
             root,
             _queue_guard: queue_guard,
             _locked_folder: folder,

@@ -15,7 +15,9 @@ use reqlore_domain::backlog::reference::MAX_NUMBER;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::documents::{DocumentChange, StoreResult};
-use reqlore_durable_fs::folder::{FileAccess, create_file, has_other_names, open_file};
+use reqlore_durable_fs::folder::{
+    FileAccess, create_file, has_other_names, open_file, remove_file, rename,
+};
 use reqlore_durable_fs::read_exact_at;
 use reqlore_local_state as local;
 use reqlore_local_state::error::failed;
@@ -92,7 +94,7 @@ impl HighWaterMarks {
             return Ok(());
         }
         // A repository may contain a link of this name; removing it avoids writing through it.
-        match local.remove_file(TEMP_NAME) {
+        match remove_file(local, TEMP_NAME) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
@@ -100,7 +102,7 @@ impl HighWaterMarks {
         let identity = file_identity(&file, &file.metadata()?)?;
         file.write_all(self.to_text(&first_line(&identity)).as_bytes())?;
         // Not synced: after a power cut the numbers in the files are enough.
-        local.rename(TEMP_NAME, local, name)
+        rename(local, TEMP_NAME, name)
     }
 
     /// Overwrites the existing file with one write. Fails or returns false if it is not our own file.
@@ -194,7 +196,7 @@ fn first_line(identity: &str) -> String {
 
 /// Reads a file of marks. Returns the first line that it must have, and its bytes.
 fn read_own_file(folder: &Dir, name: &str) -> io::Result<(String, Vec<u8>)> {
-    /// A longer file is not ours.
+    /// Ours are much shorter.
     const MAX_BYTES: u64 = 64 << 10;
     let opened = open_file(folder, name, FileAccess::Read)?.file();
     let file = opened.ok_or(io::ErrorKind::NotFound)?;

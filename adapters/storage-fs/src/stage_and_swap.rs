@@ -17,14 +17,14 @@ use bytes::Bytes;
 use cap_std::fs::Dir;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, Version};
 use reqlore_domain::ports::documents::{DocumentChange, StoreError, StoreResult};
-use reqlore_durable_fs::folder::create_file;
+use reqlore_durable_fs::folder::{check_replaceable, create_file, remove_file, rename, retry};
 use reqlore_durable_fs::keep_mode_and_owner;
 use reqlore_local_state as local;
 use reqlore_local_state::error::{failed, not_written, refused};
 
 use crate::failpoint::{FailPoint, hit_failpoint, supports_exchange, sync_file, sync_folder};
 use crate::layout::{FileLocation, ProjectRoot, ProjectTree, same_folder};
-use crate::system::{FileIdentity, file_identity};
+use crate::system::FileIdentity;
 use crate::{lock, read_file, system};
 
 /// The documents that a commit is based on; `None` for one that did not exist.
@@ -377,12 +377,12 @@ impl<'a> FileReplacement<'a> {
         let removed = if identity.is_none() {
             Ok(())
         } else if is_ours_or_old || staged.is_none() {
-            temp_dir.remove_file(&self.temp)
+            remove_file(temp_dir, &self.temp)
         } else {
             let kept = self.temp.replace(TEMP_SUFFIX, ".kept");
             let path = &self.location.display_path;
             tracing::error!(path, kept, "the save of another program is kept under another name");
-            temp_dir.rename(&self.temp, dir, &kept)
+            retry(|| temp_dir.rename(&self.temp, dir, &kept))
         };
         if let Err(error) = removed {
             let path = &self.location.display_path;
@@ -399,19 +399,26 @@ impl<'a> FileReplacement<'a> {
         if supports_exchange() && system::exchange((temp_dir, temp), (dir, name))?.is_some() {
             return Ok(());
         }
-        // The target must always exist: so the old file gets a second name first, and the new file
-        // replaces the first name atomically.
-        let second_name = self.second_name();
-        dir.hard_link(name, temp_dir, &second_name)?;
-        let replaced = hit_failpoint(FailPoint::Linked)
-            .and_then(|()| system::retry(|| temp_dir.rename(temp, dir, name)));
-        if replaced.is_err() {
-            // Nothing was replaced, and a second hard link would block the next write.
-            temp_dir.remove_file(&second_name)?;
-            return replaced;
-        }
+        // Each attempt begins with the file that has the name then.
+        retry(|| self.replace_and_keep())?;
         hit_failpoint(FailPoint::Replaced)?;
         self.finish_exchange()
+    }
+
+    /// Replaces the target by the temporary file. The target must always exist: so the old file
+    /// gets a second name first, and the new file replaces the first name atomically.
+    fn replace_and_keep(&self) -> io::Result<()> {
+        let (temp_dir, dir, name) = (&self.temp_dir, &self.location.dir, &self.location.name);
+        check_replaceable(dir, name)?;
+        let second_name = self.second_name();
+        dir.hard_link(name, temp_dir, &second_name)?;
+        let replaced =
+            hit_failpoint(FailPoint::Linked).and_then(|()| temp_dir.rename(&self.temp, dir, name));
+        if replaced.is_err() {
+            // Nothing was replaced, and a second hard link would block the next write.
+            remove_file(temp_dir, &second_name)?;
+        }
+        replaced
     }
 
     /// The name of the old file in the middle of an exchange without system support.
@@ -422,7 +429,7 @@ impl<'a> FileReplacement<'a> {
     /// Moves the old file from its second name to the temporary one, if it is there.
     fn finish_exchange(&self) -> io::Result<()> {
         let dir = &self.temp_dir;
-        match dir.rename(self.second_name(), dir, &self.temp) {
+        match rename(dir, &self.second_name(), &self.temp) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             result => result,
         }
@@ -436,15 +443,16 @@ impl<'a> FileReplacement<'a> {
             return Ok(());
         }
         // A link fails if the name exists; a plain rename would replace that file.
+        retry(|| check_replaceable(from_dir, from))?;
         from_dir.hard_link(from, to_dir, to)?;
-        system::retry(|| from_dir.remove_file(from))
+        hit_failpoint(FailPoint::LinkedToFree)?;
+        remove_file(from_dir, from)
     }
 
     fn file_identity(&self, name: &str) -> io::Result<Option<FileIdentity>> {
-        match self.folder_of(name).symlink_metadata(name) {
-            Ok(metadata) => Ok(Some(file_identity(&metadata))),
+        match system::file_identity(self.folder_of(name), name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
+            identity => Ok(Some(identity?)),
         }
     }
 

@@ -12,7 +12,7 @@ use cap_std::fs::Dir;
 use lru::LruCache;
 use reqlore_domain::document::TEMPLATE_FOLDER;
 use reqlore_domain::ports::documents::DocumentChange;
-use reqlore_durable_fs::folder::{open_folder, try_lock_folder};
+use reqlore_durable_fs::folder::{LOCK_FILE, open_folder, try_lock_folder};
 use reqlore_local_state as local;
 
 use crate::file_stamp::FileStamp;
@@ -85,7 +85,7 @@ impl StaleTempFiles {
             return;
         }
         // Does not wait for the lock, because the next write tries again.
-        let lock = if is_locked { Ok(None) } else { try_lock_folder(dir) };
+        let lock = if is_locked { Ok(None) } else { try_lock_folder(dir, LOCK_FILE) };
         if is_locked || matches!(lock, Ok(Some(_))) {
             self.search(dir, 0, budget);
         }

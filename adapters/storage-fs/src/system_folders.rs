@@ -4,7 +4,7 @@
 //! server keeps its data in `/var/lib/x`, so only folders that certainly belong to the system are
 //! listed.
 
-use std::path::Path;
+use std::path::{Component, Path};
 
 /// These and everything below them, except [`PROJECT_PARENTS`].
 const SYSTEM_TREES: [&str; 29] = [
@@ -57,8 +57,14 @@ const SYSTEM_PARENTS: [&str; 11] = [
 /// Folders in [`SYSTEM_TREES`] below which there are projects.
 const PROJECT_PARENTS: [&str; 4] = ["/run/media", "/run/user", "/usr/local/src", "/usr/src"];
 
+/// These at the root of a drive of Windows, and everything below them.
+const DRIVE_TREES: [&str; 3] = ["program files", "program files (x86)", "windows"];
+
 /// True if a folder belongs to the operating system. The path must be canonical.
 pub fn is_system_folder(folder: &Path) -> bool {
+    if matches!(folder.components().next(), Some(Component::Prefix(_))) {
+        return is_system_folder_of_drive(folder);
+    }
     // macOS has /etc, /tmp and /var there.
     let folder = match folder.strip_prefix("/private") {
         Ok(inside) => Path::new("/").join(inside),
@@ -76,9 +82,34 @@ pub fn is_system_folder(folder: &Path) -> bool {
     SYSTEM_TREES.iter().any(|system| folder.starts_with(system))
 }
 
+/// As [`is_system_folder`], for a path with a drive.
+fn is_system_folder_of_drive(folder: &Path) -> bool {
+    let mut names = folder.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(name.to_string_lossy().to_ascii_lowercase()),
+        _ => None,
+    });
+    match names.next() {
+        // The root of the drive.
+        None => true,
+        Some(name) if name == "users" => names.next().is_none(),
+        Some(name) => DRIVE_TREES.contains(&&*name),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(windows)]
+    #[test]
+    fn system_folders_of_a_drive_are_no_project_folders() {
+        for folder in [r"C:\", r"C:\Windows\System32", r"c:\program files\x", r"C:\Users"] {
+            assert!(is_system_folder(Path::new(folder)), "{folder}");
+        }
+        for folder in [r"D:\work", r"C:\Users\u\x", r"C:\ProgramData\reqlore"] {
+            assert!(!is_system_folder(Path::new(folder)), "{folder}");
+        }
+    }
 
     #[test]
     fn system_folders_are_no_project_folders() {

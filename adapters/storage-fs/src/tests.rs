@@ -25,6 +25,8 @@ mod journal;
 mod local_history;
 #[cfg(unix)]
 mod many_projects;
+#[cfg(windows)]
+mod open_files;
 mod pending_audit;
 #[cfg(unix)]
 mod projects;

@@ -232,12 +232,12 @@ pub(crate) fn sync_folder(folder: &Dir) -> io::Result<()> {
     reopen(folder)?.sync_all()
 }
 
-pub(crate) fn try_lock_folder(folder: &Dir) -> io::Result<Option<File>> {
+pub(crate) fn try_lock_folder(folder: &Dir, _: &str) -> io::Result<Option<File>> {
     let folder = reopen(folder)?;
     Ok(crate::try_lock(&folder)?.then_some(folder))
 }
 
-pub(crate) fn lock_folder(folder: &Dir) -> io::Result<File> {
+pub(crate) fn lock_folder(folder: &Dir, _: &str) -> io::Result<File> {
     let folder = reopen(folder)?;
     folder.lock()?;
     Ok(folder)
@@ -267,4 +267,14 @@ pub(crate) fn path_origin(_: &Path, metadata: &Metadata) -> io::Result<(u64, u12
 #[expect(clippy::unnecessary_wraps, reason = "inspecting the handle fails on Windows")]
 pub(crate) fn has_other_names(_: &File, metadata: &Metadata) -> io::Result<bool> {
     Ok(metadata.nlink() > 1)
+}
+
+/// A program that has a file open stops no other one here.
+pub(crate) fn retry(change: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    change()
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "another program may keep the file on Windows")]
+pub(crate) fn check_replaceable(_: &Dir, _: &str) -> io::Result<()> {
+    Ok(())
 }

@@ -20,12 +20,9 @@ const OPEN_FOLDER: u32 = 0x0200_0000;
 const DELETE_ON_CLOSE: u32 = 0x0400_0000;
 /// `FILE_SHARE_READ | FILE_SHARE_WRITE`: nobody renames or deletes it while it is open.
 const KEEP_NAME: u32 = 3;
-/// `GENERIC_READ | DELETE`, for a file that is deleted when it is closed.
-const READ_AND_DELETE: u32 = 0x8000_0000 | 0x0001_0000;
-/// The lock of a folder is this file in it, which exists only while it is locked.
-const LOCK_NAME: &str = ".reqlore-lock";
-/// `ERROR_SHARING_VIOLATION` and `ERROR_DELETE_PENDING`: another handle has the file.
-const IN_USE: [i32; 2] = [32, 303];
+const DELETE: u32 = 0x0001_0000;
+/// `GENERIC_READ`, with the right to delete the file when it is closed.
+const READ_AND_DELETE: u32 = 0x8000_0000 | DELETE;
 
 /// Files have no mode.
 pub(crate) fn set_temp_mode(_: &mut tempfile::Builder<'_, '_>, _: u32) {}
@@ -125,27 +122,34 @@ pub(crate) fn check_writable(dir: &Path) -> io::Result<()> {
 
 /// A separate lock file, because locks of Windows also block reads.
 pub(crate) fn open_dir_to_lock(path: &Path) -> io::Result<File> {
-    File::options().write(true).create(true).open(path.join(".reqlore-lock"))
+    File::options().write(true).create(true).open(path.join(crate::folder::LOCK_FILE))
 }
 
 /// A drive letter of a network share resolves to the share.
 pub(crate) fn is_network_fs(path: &Path) -> io::Result<bool> {
-    let path = path.canonicalize()?;
-    Ok(match path.components().next() {
+    Ok(is_share(&path.canonicalize()?))
+}
+
+fn is_share(path: &Path) -> bool {
+    match path.components().next() {
         Some(Component::Prefix(prefix)) => {
             matches!(prefix.kind(), Prefix::UNC(..) | Prefix::VerbatimUNC(..))
         }
         _ => false,
-    })
+    }
 }
 
-/// Each file was synced when it was written.
+/// Only an administrator may flush a volume.
 #[expect(clippy::unnecessary_wraps, reason = "a sync fails on Unix")]
 pub(crate) fn sync_file_system(_: &File) -> io::Result<()> {
     Ok(())
 }
 
 pub(crate) fn open_dir_without_links(path: &Path) -> io::Result<Option<File>> {
+    if is_share(path) {
+        let problem = "network shares are not supported; move it to a local disk";
+        return Err(io::Error::new(io::ErrorKind::Unsupported, problem));
+    }
     let mut options = File::options();
     options.read(true).custom_flags(OPEN_FOLDER).share_mode(KEEP_NAME);
     let folder = options.open(path)?;
@@ -153,9 +157,12 @@ pub(crate) fn open_dir_without_links(path: &Path) -> io::Result<Option<File>> {
         return Err(io::ErrorKind::NotADirectory.into());
     }
     // While it is open, no folder above it can be renamed or replaced.
-    let has_link =
-        path.ancestors().any(|part| part.symlink_metadata().is_ok_and(|part| part.is_symlink()));
-    Ok((!has_link).then_some(folder))
+    for part in path.ancestors() {
+        if part.symlink_metadata()?.is_symlink() {
+            return Ok(None);
+        }
+    }
+    Ok(Some(folder))
 }
 
 pub(crate) fn open_file(folder: &Dir, name: &str, access: FileAccess) -> io::Result<OpenedFile> {
@@ -167,7 +174,8 @@ pub(crate) fn open_file(folder: &Dir, name: &str, access: FileAccess) -> io::Res
     }
     let mut options = EntryOptions::new();
     match access {
-        FileAccess::Read => options.read(true),
+        // The caller finds out that a folder is no file.
+        FileAccess::Read => options.read(true).custom_flags(OPEN_FOLDER),
         FileAccess::Update => options.read(true).write(true),
         FileAccess::Append => options.append(true),
     };
@@ -207,30 +215,34 @@ pub(crate) fn sync_folder(_: &Dir) -> io::Result<()> {
 
 /// Windows locks only files. The lock file is deleted when it is closed, also by the end of the
 /// process, so it never stays in a repository.
-pub(crate) fn try_lock_folder(folder: &Dir) -> io::Result<Option<File>> {
+pub(crate) fn try_lock_folder(folder: &Dir, lock_file: &str) -> io::Result<Option<File>> {
+    /// How often the lock may be taken and released during this call.
+    const MAX_DELETIONS: usize = 3;
     let mut options = EntryOptions::new();
     options.create(true).write(true).access_mode(READ_AND_DELETE).share_mode(0);
     options.custom_flags(DELETE_ON_CLOSE | OPEN_LINK_ITSELF);
-    match folder.open_with(LOCK_NAME, &options) {
-        Ok(file) => Ok(Some(file.into_std())),
-        Err(error) if error.raw_os_error().is_some_and(|code| IN_USE.contains(&code)) => Ok(None),
-        // A file that is being deleted.
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied && exists(folder) => Ok(None),
-        Err(error) => Err(error),
+    for _ in 0..MAX_DELETIONS {
+        match folder.open_with(lock_file, &options) {
+            Ok(file) => return Ok(Some(file.into_std())),
+            Err(error) if is_in_use(&error) => {}
+            Err(error) => return Err(error),
+        }
+        // The error of a file without access is also that of one that is being deleted.
+        match folder.symlink_metadata(lock_file) {
+            Err(error) if is_missing(&error) => {}
+            _ => return Ok(None),
+        }
     }
-}
-
-fn exists(folder: &Dir) -> bool {
-    !matches!(folder.symlink_metadata(LOCK_NAME), Err(error) if is_missing(&error))
+    Ok(None)
 }
 
 /// Asks again, because no call waits for a file to be closed.
-pub(crate) fn lock_folder(folder: &Dir) -> io::Result<File> {
+pub(crate) fn lock_folder(folder: &Dir, lock_file: &str) -> io::Result<File> {
     const PAUSE: Duration = Duration::from_millis(2);
     /// Callers stop waiting long before.
     const MAX_TRIES: usize = 30_000;
     for _ in 0..MAX_TRIES {
-        if let Some(lock) = try_lock_folder(folder)? {
+        if let Some(lock) = try_lock_folder(folder, lock_file)? {
             return Ok(lock);
         }
         std::thread::sleep(PAUSE);
@@ -255,4 +267,39 @@ pub(crate) fn path_origin(path: &Path, metadata: &Metadata) -> io::Result<(u64, 
 
 pub(crate) fn has_other_names(file: &File, _: &Metadata) -> io::Result<bool> {
     Ok(information(file)?.number_of_links() > 1)
+}
+
+/// Tries again for a second: a virus scanner or an indexer has new files open for a moment, and a
+/// file that is open can often be neither replaced nor removed.
+pub(crate) fn retry(change: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    const PAUSE: Duration = Duration::from_millis(10);
+    const MAX_TRIES: usize = 100;
+    for _ in 1..MAX_TRIES {
+        match change() {
+            Err(error) if is_in_use(&error) => std::thread::sleep(PAUSE),
+            result => return result,
+        }
+    }
+    change().map_err(|error| {
+        if !is_in_use(&error) {
+            return error;
+        }
+        let problem = "it is read-only or open in another program; change that and try again";
+        io::Error::new(io::ErrorKind::ResourceBusy, problem)
+    })
+}
+
+/// Some versions of Windows report a file that is open as one without access.
+fn is_in_use(error: &io::Error) -> bool {
+    /// `ERROR_SHARING_VIOLATION`.
+    const SHARING_VIOLATION: i32 = 32;
+    error.raw_os_error() == Some(SHARING_VIOLATION)
+        || error.kind() == io::ErrorKind::PermissionDenied
+}
+
+/// Opens the file as a rename over it or a removal does. The handle is closed at once.
+pub(crate) fn check_replaceable(folder: &Dir, name: &str) -> io::Result<()> {
+    let mut options = EntryOptions::new();
+    options.access_mode(DELETE).custom_flags(OPEN_LINK_ITSELF);
+    folder.open_with(name, &options).map(drop)
 }

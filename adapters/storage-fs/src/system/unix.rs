@@ -90,9 +90,9 @@ fn stamp_of_stat(stat: &Stat) -> FileStamp {
     }
 }
 
-pub(crate) fn file_identity(file: &cap_std::fs::Metadata) -> FileIdentity {
-    use cap_std::fs::MetadataExt as _;
-    (seen_inode(file.ino()), file.size(), (file.mtime(), file.mtime_nsec()))
+pub(crate) fn file_identity(folder: &Dir, name: &str) -> io::Result<FileIdentity> {
+    let (_, stamp) = stat_entry(folder, name)?;
+    Ok((seen_inode(stamp.inode), stamp.size, (stamp.modified, stamp.modified_nanos)))
 }
 
 pub(crate) fn stat_folder(folder: &Dir) -> io::Result<FileStamp> {
@@ -145,10 +145,14 @@ pub(crate) fn entries(folder: &Dir) -> io::Result<impl Iterator<Item = io::Resul
     }))
 }
 
-/// Identifies a file among those of one file system. Follows a link if asked to.
-pub(crate) fn inode(folder: &Dir, name: &OsStr, follow: bool) -> Option<u64> {
-    let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
-    rustix::fs::statat(folder, name, flags).ok().map(|stat| stat.st_ino)
+/// Identifies a file among those of one file system. Follows no link.
+pub(crate) fn inode(folder: &Dir, name: &OsStr) -> Option<u64> {
+    Some(stat_entry(folder, name).ok()?.1.inode)
+}
+
+/// Like [`inode`], of the target of a link that does not lead out of the folder.
+pub(crate) fn target_inode(folder: &Dir, name: &str) -> Option<u64> {
+    Some(cap_std::fs::MetadataExt::ino(&folder.metadata(name).ok()?))
 }
 
 /// True if a file that is created in `local` may be renamed into `target`, and then has the same
@@ -187,11 +191,6 @@ fn rename_with(
         Err(error) if UNSUPPORTED.contains(&error) => Ok(None),
         renamed => Ok(Some(renamed?)),
     }
-}
-
-/// Programs that have a file open do not stop another one here.
-pub(crate) fn retry(change: impl Fn() -> io::Result<()>) -> io::Result<()> {
-    change()
 }
 
 /// True if the system reads the name as it is. Each other one is valid.

@@ -5,9 +5,10 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::os::windows::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use cap_std::fs::{Dir, DirEntry};
+use reqlore_durable_fs::folder::{FileAccess, file_origin, folder_id, has_other_names, open_file};
 
 use reqlore_domain::sections::requirement_index::is_device_name;
 use reqlore_domain::timestamp::Timestamp;
@@ -45,7 +46,7 @@ pub(crate) fn stamp_of(metadata: &Metadata) -> FileStamp {
 }
 
 pub(crate) fn stamp_of_open(file: &File, metadata: &Metadata) -> io::Result<FileStamp> {
-    let has_hard_links = reqlore_durable_fs::folder::has_other_names(file, metadata)?;
+    let has_hard_links = has_other_names(file, metadata)?;
     Ok(FileStamp { has_hard_links, ..stamp_of(metadata) })
 }
 
@@ -88,11 +89,11 @@ fn parts(time: io::Result<SystemTime>) -> (i64, u32) {
     }
 }
 
-/// With the time of creation instead of the inode.
-pub(crate) fn file_identity(file: &cap_std::fs::Metadata) -> FileIdentity {
-    let stamp = stamp_of_entry(file);
-    let modified = (stamp.modified, stamp.modified_nanos.into());
-    (seen_inode(stamp.inode << 30 | stamp.device), stamp.size, modified)
+pub(crate) fn file_identity(folder: &Dir, name: &str) -> io::Result<FileIdentity> {
+    let (_, stamp) = stat_entry(folder, name)?;
+    // A link has none.
+    let index = inode(folder, name.as_ref()).unwrap_or_default();
+    Ok((seen_inode(index), stamp.size, (stamp.modified, stamp.modified_nanos)))
 }
 
 pub(crate) fn stat_folder(folder: &Dir) -> io::Result<FileStamp> {
@@ -101,7 +102,7 @@ pub(crate) fn stat_folder(folder: &Dir) -> io::Result<FileStamp> {
 
 /// Identifies a folder, for all paths to it, and returns its stamp.
 pub(crate) fn identify_folder(folder: &Dir) -> io::Result<((u64, u64), FileStamp)> {
-    Ok((reqlore_durable_fs::folder::folder_id(folder)?, stat_folder(folder)?))
+    Ok((folder_id(folder)?, stat_folder(folder)?))
 }
 
 /// Inspects a name in a folder without following a link.
@@ -133,26 +134,31 @@ pub(crate) fn entries(folder: &Dir) -> io::Result<impl Iterator<Item = io::Resul
 fn inspected(entry: &DirEntry) -> io::Result<Entry> {
     let metadata = entry.metadata()?;
     let kind = entry_kind(metadata.file_type());
-    Ok(Entry { name: entry.file_name(), kind, stamp: Some(stamp_of_entry(&metadata)) })
+    Ok(Entry { name: entry.file_name(), kind, stamp: Some(Box::new(stamp_of_entry(&metadata))) })
 }
 
-/// Identifies a file among those of one volume. Follows a link if asked to.
-pub(crate) fn inode(folder: &Dir, name: &OsStr, follow: bool) -> Option<u64> {
-    if !follow && folder.symlink_metadata(name).ok()?.is_symlink() {
-        return None;
-    }
-    let file = folder.open(name).ok()?.into_std();
-    let metadata = file.metadata().ok()?;
-    Some(reqlore_durable_fs::folder::file_origin(&file, &metadata).ok()?.0)
+/// Identifies a file among those of one volume. Follows no link.
+pub(crate) fn inode(folder: &Dir, name: &OsStr) -> Option<u64> {
+    index_of(&open_file(folder, name.to_str()?, FileAccess::Read).ok()?.file()?)
+}
+
+/// Like [`inode`], of the target of a link that does not lead out of the folder.
+pub(crate) fn target_inode(folder: &Dir, name: &str) -> Option<u64> {
+    index_of(&folder.open(name).ok()?.into_std())
+}
+
+fn index_of(file: &File) -> Option<u64> {
+    let (index, _) = file_origin(file, &file.metadata().ok()?).ok()?;
+    Some(index)
 }
 
 /// True if a file that is created in `local` may be renamed into `target`.
 pub(crate) fn may_exchange(local: &Dir, target: &Dir) -> bool {
-    let volume = |folder| reqlore_durable_fs::folder::folder_id(folder).map(|(volume, _)| volume);
+    let volume = |folder| folder_id(folder).map(|(volume, _)| volume);
     matches!((volume(local), volume(target)), (Ok(local), Ok(target)) if local == target)
 }
 
-/// Windows can't: `ReplaceFileW` has a moment without any file under the name.
+/// Not used: `ReplaceFileW` has a moment without any file under the name.
 #[expect(clippy::unnecessary_wraps, reason = "an exchange fails on Unix")]
 pub(crate) fn exchange(_: (&Dir, &str), _: (&Dir, &str)) -> io::Result<Option<()>> {
     Ok(None)
@@ -161,31 +167,6 @@ pub(crate) fn exchange(_: (&Dir, &str), _: (&Dir, &str)) -> io::Result<Option<()
 #[expect(clippy::unnecessary_wraps, reason = "a rename fails on Unix")]
 pub(crate) fn rename_to_free(_: (&Dir, &str), _: (&Dir, &str)) -> io::Result<Option<()>> {
     Ok(None)
-}
-
-/// Tries again for a second: a virus scanner or an indexer has new files open for a moment, and a
-/// file that is open can often be neither replaced nor removed.
-pub(crate) fn retry(change: impl Fn() -> io::Result<()>) -> io::Result<()> {
-    const PAUSE: Duration = Duration::from_millis(10);
-    const MAX_TRIES: usize = 100;
-    for _ in 1..MAX_TRIES {
-        match change() {
-            Err(error) if is_in_use(&error) => std::thread::sleep(PAUSE),
-            result => return result,
-        }
-    }
-    change().map_err(|error| match is_in_use(&error) {
-        true => io::Error::new(error.kind(), format!("it is open in another program ({error})")),
-        false => error,
-    })
-}
-
-/// Some versions of Windows report a file that is open as one without access.
-fn is_in_use(error: &io::Error) -> bool {
-    /// `ERROR_SHARING_VIOLATION`.
-    const SHARING_VIOLATION: i32 = 32;
-    error.raw_os_error() == Some(SHARING_VIOLATION)
-        || error.kind() == io::ErrorKind::PermissionDenied
 }
 
 /// False for a name that Windows reads as another one, as a stream of a file or as a device.

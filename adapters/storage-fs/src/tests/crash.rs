@@ -22,7 +22,8 @@ use reqlore_domain::ports::idempotency::IdempotencyStore;
 use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_durable_fs::folder::try_lock_folder;
+use reqlore_durable_fs::folder::{LOCKS_ARE_FILES, try_lock_folder};
+use reqlore_local_state as local;
 
 use super::{
     DIRECTORY, LOCAL, PROJECT, Project, check_refused, child_argument, commit, config, files, item,
@@ -32,6 +33,7 @@ use crate::FsStore;
 use crate::failpoint::FailPoint;
 use crate::failpoint::under_test::{Act, EXCHANGES, UNSTABLE_INODES, clear_plan, plan};
 use crate::layout::ProjectRoot;
+use crate::lock::LOCK_FILE;
 
 pub(super) const KEY: &str = "0123456789abcdef0123456789abcdef";
 
@@ -276,7 +278,10 @@ fn killed_child_process() {
     let [root, name, step, times] = argument.split('|').collect::<Vec<_>>()[..] else { return };
     let operation = operation(name);
     let project = Project { outside: tempfile::tempdir().unwrap(), root: root.into() };
-    match operation.steps().into_iter().find(|candidate| format!("{candidate:?}") == step) {
+    let is_planned = |candidate: &FailPoint| format!("{candidate:?}") == step;
+    EXCHANGES.set(!STEPS_OF_TWO_NAMES.iter().any(is_planned));
+    let mut steps = operation.steps().into_iter().chain(STEPS_OF_TWO_NAMES);
+    match steps.find(is_planned) {
         Some(step) => plan(step, times.parse().unwrap(), Act::Abort),
         None => plan_overtaking_save(&project, Act::Abort),
     }
@@ -426,6 +431,31 @@ fn commit_with_unstable_inodes_is_verified_by_content() {
     }
 }
 
+/// The steps at which a file has two names, on file systems without an exchange.
+const STEPS_OF_TWO_NAMES: [FailPoint; 3] =
+    [FailPoint::Linked, FailPoint::Replaced, FailPoint::LinkedToFree];
+
+#[test]
+fn second_name_of_killed_process_blocks_no_later_write() {
+    for name in ["create", "replace", "delete", "create three, replace one"] {
+        for step in STEPS_OF_TWO_NAMES {
+            let operation = operation(name);
+            let project = operation.prepare();
+            // Runs all the time, so it does not clean up as a new process does.
+            let store = project.store();
+            if run_and_die(&operation, &project, step, 0) {
+                continue;
+            }
+            if has_journal(&project) {
+                assert_eq!(operation.read_by_new_process(&project), operation.after());
+            }
+            commit_to(&store, &PROJECT(), commit(operation.changes())).unwrap();
+            assert_eq!(operation.on_disk(&project), operation.after(), "{name}: {step:?}");
+            assert_eq!(temp_files(&project), [] as [PathBuf; 0], "{name}: {step:?}");
+        }
+    }
+}
+
 #[test]
 fn exchange_that_stops_between_its_steps_is_undone() {
     EXCHANGES.set(false);
@@ -512,7 +542,10 @@ fn files_of_killed_deletion_are_removed_by_any_next_write() {
 
 /// Locks a project like another process that writes to it.
 pub(super) fn lock_root(project: &Project) -> fs::File {
-    try_lock_folder(&ProjectRoot::open(&project.root).unwrap().dir).unwrap().unwrap()
+    // On Windows the lock is a file in the local state directory.
+    let root = ProjectRoot::open(&project.root).unwrap().dir;
+    let folder = if LOCKS_ARE_FILES { local::open_or_create(&root).unwrap() } else { root };
+    try_lock_folder(&folder, LOCK_FILE).unwrap().unwrap()
 }
 
 /// Saves like an editor that renames a new file.
