@@ -1,5 +1,5 @@
-//! Files and folders beneath an open folder. No function follows a link at the name that it gets; on
-//! Windows a link that is put there meanwhile leads to another file of the same folder.
+//! Files and folders beneath an open folder. Links are not followed. On Windows a link that is
+//! created during a call may be followed, but never out of the folder.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -81,8 +81,8 @@ pub const LOCK_FILE: &str = ".reqlore-lock";
 /// True on Windows, where a lock is a file in the locked folder.
 pub const LOCKS_ARE_FILES: bool = cfg!(windows);
 
-/// Locks a folder until the result is dropped; `None` if another handle has the lock. The kernel
-/// releases the lock of a killed process. If [`LOCKS_ARE_FILES`], each `lock_file` is a lock of its
+/// Locks a folder until the result is dropped; `None` if another handle has the lock, or on Windows if
+/// access is denied. The kernel releases the lock of a killed process. If [`LOCKS_ARE_FILES`], each `lock_file` is a lock of its
 /// own.
 pub fn try_lock_folder(folder: &Dir, lock_file: &str) -> io::Result<Option<File>> {
     system::try_lock_folder(folder, lock_file)
@@ -93,23 +93,22 @@ pub fn lock_folder(folder: &Dir, lock_file: &str) -> io::Result<File> {
     system::lock_folder(folder, lock_file)
 }
 
-/// Repeats a change that fails because another program has the file open, which only Windows
-/// reports, for a second.
-pub fn retry(change: impl Fn() -> io::Result<()>) -> io::Result<()> {
-    system::retry(change)
+/// Repeats a change for a second while another program has the file open. Unix tries it once.
+pub fn retry_while_in_use(change: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    system::retry_while_in_use(change)
 }
 
 /// Renames a file, and replaces one with the new name.
 pub fn rename(folder: &Dir, from: &str, to: &str) -> io::Result<()> {
-    retry(|| folder.rename(from, folder, to))
+    retry_while_in_use(|| folder.rename(from, folder, to))
 }
 
 pub fn remove_file(folder: &Dir, name: &str) -> io::Result<()> {
-    retry(|| folder.remove_file(name))
+    retry_while_in_use(|| folder.remove_file(name))
 }
 
-/// Fails if another program keeps the file from being replaced or removed, which only Windows lets
-/// it do.
+/// Fails if another program has the file open in a way that prevents a rename or removal. Always
+/// succeeds on Unix.
 pub fn check_replaceable(folder: &Dir, name: &str) -> io::Result<()> {
     system::check_replaceable(folder, name)
 }
@@ -119,13 +118,13 @@ pub fn folder_id(folder: &Dir) -> io::Result<(u64, u64)> {
     system::folder_id(folder)
 }
 
-/// Returns two numbers that differ for a clone or a copy of a file: the inode and the time of its
-/// creation, or what the file system has instead.
-pub fn file_origin(file: &File, metadata: &Metadata) -> io::Result<(u64, u128)> {
-    system::file_origin(file, metadata)
+/// Returns two numbers that identify a file and differ for its copy: inode and creation time on Unix,
+/// file index and volume on Windows.
+pub fn unique_file_id(file: &File, metadata: &Metadata) -> io::Result<(u64, u128)> {
+    system::unique_file_id(file, metadata)
 }
 
 /// True if an open file has more than one name.
-pub fn has_other_names(file: &File, metadata: &Metadata) -> io::Result<bool> {
-    system::has_other_names(file, metadata)
+pub fn open_file_has_hard_links(file: &File, metadata: &Metadata) -> io::Result<bool> {
+    system::open_file_has_hard_links(file, metadata)
 }

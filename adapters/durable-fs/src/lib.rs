@@ -177,9 +177,9 @@ pub fn file_id(path: &Path, metadata: &Metadata) -> io::Result<(u64, u64)> {
     system::file_id(path, metadata)
 }
 
-/// Like [`folder::file_origin`], of the file at `path` with this metadata.
-pub fn path_origin(path: &Path, metadata: &Metadata) -> io::Result<(u64, u128)> {
-    system::path_origin(path, metadata)
+/// Like [`folder::unique_file_id`], of the file at `path` with this metadata.
+pub fn unique_path_id(path: &Path, metadata: &Metadata) -> io::Result<(u64, u128)> {
+    system::unique_path_id(path, metadata)
 }
 
 /// True if the file at the path is this open one.

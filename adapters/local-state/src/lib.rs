@@ -18,7 +18,7 @@ use cap_std::fs::Dir;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_durable_fs::folder::{
-    LOCK_FILE, create_folder, file_origin, open_folder, try_lock_folder,
+    LOCK_FILE, create_folder, open_folder, try_lock_folder, unique_file_id,
 };
 
 use error::{failed, not_written, refused};
@@ -81,14 +81,14 @@ fn not_created(error: io::Error) -> StoreError {
 /// The length of a [`file_identity`] in bytes.
 pub const IDENTITY_LENGTH: usize = 49;
 
-/// Returns a text that differs for each clone or copy of a file: the numbers of [`file_origin`], which
+/// Returns a text that differs for each clone or copy of a file: the numbers of [`unique_file_id`], which
 /// no program can set.
 pub fn file_identity(file: &File, metadata: &Metadata) -> io::Result<String> {
-    file_origin(file, metadata).map(identity_text)
+    unique_file_id(file, metadata).map(format_file_id)
 }
 
-/// The text of the two numbers of [`file_origin`].
-pub fn identity_text((inode, origin): (u64, u128)) -> String {
+/// The text of the two numbers of [`unique_file_id`].
+pub fn format_file_id((inode, origin): (u64, u128)) -> String {
     format!("{inode:016x}-{origin:032x}")
 }
 

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use cap_std::fs::Dir;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_durable_fs::folder::{
-    FileAccess, OpenedFile, create_file, has_other_names, open_file, remove_file, rename,
+    FileAccess, OpenedFile, create_file, open_file, open_file_has_hard_links, remove_file, rename,
     sync_folder,
 };
 use reqlore_durable_fs::is_private;
@@ -88,17 +88,18 @@ impl<'a> PrivateFile<'a> {
             Err(error) => return Err(self.failed("open it", error)),
         };
         let inspected = file.metadata().and_then(|metadata| {
-            let other_names = has_other_names(&file, &metadata)?;
+            let has_hard_links = open_file_has_hard_links(&file, &metadata)?;
             let identity = file_identity(&file, &metadata)?;
-            Ok((other_names, IdentifiedFile { file, metadata, identity }))
+            Ok((has_hard_links, IdentifiedFile { file, metadata, identity }))
         });
-        let (other_names, opened) = inspected.map_err(|error| self.failed("inspect it", error))?;
-        self.check(&opened.metadata, other_names)?;
+        let (has_hard_links, opened) =
+            inspected.map_err(|error| self.failed("inspect it", error))?;
+        self.check(&opened.metadata, has_hard_links)?;
         Ok(Some(opened))
     }
 
     /// Rejects a file that another user may have written or can read.
-    pub(crate) fn check(&self, metadata: &Metadata, has_other_names: bool) -> StoreResult<()> {
+    pub(crate) fn check(&self, metadata: &Metadata, has_hard_links: bool) -> StoreResult<()> {
         if metadata.is_symlink() {
             return Err(self.refused(IS_LINK));
         }
@@ -116,20 +117,20 @@ impl<'a> PrivateFile<'a> {
             );
             return Err(self.refused(&reason));
         }
-        if has_other_names {
+        if has_hard_links {
             return Err(self.refused("has more than one hard link; remove the other links"));
         }
         Ok(())
     }
 
-    /// Creates the file, syncs it and returns its identity, which `content` gets, too.
+    /// Creates and syncs the file and returns its identity. `content` builds the bytes from it.
     pub fn create(&self, content: impl FnOnce(&str) -> io::Result<Vec<u8>>) -> StoreResult<String> {
         self.write_new(content).map_err(|error| self.not_written("write it", error))
     }
 
     fn write_new(&self, content: impl FnOnce(&str) -> io::Result<Vec<u8>>) -> io::Result<String> {
         let mut file = create_file(self.dir, self.name, 0o600)?;
-        system::take_over(&file, self.dir)?;
+        system::set_mode_and_owner(&file, self.dir)?;
         let identity = file_identity(&file, &file.metadata()?)?;
         file.write_all(&content(&identity)?)?;
         file.sync_all()?;

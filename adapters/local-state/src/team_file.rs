@@ -16,13 +16,13 @@ use reqlore_domain::ports::accepted_loss::{AcceptedLoss, nothing_to_accept};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_durable_fs::commit_counter::{CommitCounter, CounterFile, IssuedNumbers};
-use reqlore_durable_fs::{has_hard_links, open_to_sync, path_origin};
+use reqlore_durable_fs::{has_hard_links, open_to_sync, unique_path_id};
 use reqlore_storage_sqlite::RESTORE_HINT;
 use reqlore_storage_sqlite::team::{FileGuard, TeamDatabase, accept_team_loss};
 
 use crate::error::not_written;
 use crate::private_file::{PrivateFile, local_folder, writable_local_folder};
-use crate::{LOCAL_STATE_DIR, identity_text, lock_folder};
+use crate::{LOCAL_STATE_DIR, format_file_id, lock_folder};
 
 pub const DISPLAY_PATH: &str = ".reqlore/local/team.db";
 /// The database, its log and its index.
@@ -160,11 +160,11 @@ impl TeamFiles {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(file.failed("inspect it", error)),
         };
-        let origin = path_origin(&path, &metadata);
+        let origin = unique_path_id(&path, &metadata);
         let origin = origin.map_err(|error| file.failed("inspect it", error))?;
-        let identity = identity_text(origin);
-        let has_other_names = has_hard_links(&path, &metadata);
-        Ok(Some(FoundFile { metadata, has_other_names, identity }))
+        let identity = format_file_id(origin);
+        let has_hard_links = has_hard_links(&path, &metadata);
+        Ok(Some(FoundFile { metadata, has_hard_links, identity }))
     }
 
     /// Renames a new database, if a process was killed before it did.
@@ -324,12 +324,12 @@ fn read_identities(local: &Dir) -> StoreResult<Option<[String; 3]>> {
 
 struct FoundFile {
     metadata: Metadata,
-    has_other_names: bool,
+    has_hard_links: bool,
     identity: String,
 }
 
 impl FoundFile {
     fn check(&self, file: &PrivateFile<'_>) -> StoreResult<()> {
-        file.check(&self.metadata, self.has_other_names)
+        file.check(&self.metadata, self.has_hard_links)
     }
 }

@@ -68,8 +68,8 @@ pub(crate) fn run_commit(
         let requirements_lock = lock_requirements(root, &tree, kinds)?;
         failpoint(FailPoint::Locked)?;
         let mut base = load_documents(&tree, &reads.documents)?;
-        if base.values().flatten().any(|loaded| loaded.has_other_names) {
-            // The other name may be that of a killed process.
+        if base.values().flatten().any(|loaded| loaded.has_hard_links) {
+            // The second hard link may be a temporary file of a killed process.
             store.stale_temp_files.remove_all(&tree, &[], requirements_lock.as_ref());
             base = load_documents(&tree, &reads.documents)?;
         }

@@ -33,7 +33,7 @@ pub(crate) enum FailPoint {
     JournalRemoved,
     /// Without exchange support: the old file has a second name.
     Linked,
-    /// Without exchange support: a file that is renamed to a free name has both names.
+    /// Without exchange support: a file has its old and its new name.
     LinkedToFree,
     /// Without exchange support: the new file has replaced the old one's first name.
     Replaced,

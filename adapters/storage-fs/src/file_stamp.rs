@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 /// A file that changed later may change again without another time stamp.
 const MIN_RELIABLE_AGE: Duration = Duration::from_secs(2);
 
-/// A file's `stat` result, which differs for another file and after a change.
+/// Size, times and identity of a file, to detect a change. On Windows the time of creation replaces
+/// device and inode, and the last write the change time, so a change that keeps size and times is
+/// missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct FileStamp {
     pub(crate) device: u64,

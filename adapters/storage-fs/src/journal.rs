@@ -15,7 +15,7 @@ use cap_std::fs::Dir;
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::ports::documents::{DocumentChange, StoreError, StoreResult};
 use reqlore_durable_fs::folder::{
-    FileAccess, OpenedFile, create_file, file_origin, open_file, remove_file, rename,
+    FileAccess, OpenedFile, create_file, open_file, remove_file, rename, unique_file_id,
 };
 use reqlore_local_state as local;
 use reqlore_local_state::error::{failed, not_written, refused};
@@ -123,8 +123,8 @@ fn check_recoverable(local: &Dir) -> StoreResult<()> {
 
 /// The text that tells a journal from its copies.
 fn journal_identity(file: &File) -> io::Result<String> {
-    let (inode, origin) = file_origin(file, &file.metadata()?)?;
-    Ok(local::identity_text((seen_inode(inode), origin)))
+    let (inode, origin) = unique_file_id(file, &file.metadata()?)?;
+    Ok(local::format_file_id((seen_inode(inode), origin)))
 }
 
 fn not_journaled(error: io::Error) -> StoreError {

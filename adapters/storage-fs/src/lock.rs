@@ -1,8 +1,8 @@
-//! Project locks: a queue within this process, then a lock on the root folder between processes.
+//! Project locks: a queue within this process, then a lock between processes.
 //!
-//! The folder itself is locked, so no lock file appears in the user's repository, and the kernel
-//! releases the lock of a killed process. The kernel queues the waiting processes; polling would
-//! let a process that writes all the time starve another one.
+//! Unix locks the root folder itself, and the kernel queues the waiting processes. Windows locks a
+//! file in `.reqlore/local`, which is deleted when it is closed. Waiting processes poll there, so
+//! one that writes all the time may starve another one.
 
 use std::fs::File;
 use std::io;
@@ -21,14 +21,15 @@ use tokio::sync::OwnedMutexGuard;
 use crate::layout::{ProjectRoot, same_folder};
 use crate::project_cache::ProjectCache;
 
-/// How long a write waits for other writers. Tests on Unix wait for no slow disk.
+/// How long a write waits for other writers. Shorter in tests on Unix, longer under wine, which is
+/// slow.
 pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(match (cfg!(test), cfg!(unix)) {
     (false, _) => 5,
     (true, true) => 1,
     (true, false) => 15,
 });
 
-/// In the root folder, or where locks are files in `.reqlore/local`, so that Git does not see it.
+/// Name of the lock file in `.reqlore/local` on Windows, which Git ignores. Unused on Unix.
 pub(crate) const LOCK_FILE: &str = "lock";
 
 /// The writers of each project within this process, in order of arrival.
@@ -51,7 +52,7 @@ impl Default for LockQueue {
 pub(crate) struct ProjectLock {
     pub(crate) root: ProjectRoot,
     _queue_guard: OwnedMutexGuard<()>,
-    _locked_folder: File,
+    _lock: File,
 }
 
 impl LockQueue {
@@ -68,13 +69,13 @@ impl LockQueue {
         let local = if LOCKS_ARE_FILES { Some(local::open_or_create(&root.dir)?) } else { None };
         let locked = local.as_ref().unwrap_or(&root.dir);
         if let Some(folder) = try_lock_folder(locked, LOCK_FILE).map_err(not_locked)? {
-            return Ok(ProjectLock { root, _queue_guard: queue_guard, _locked_folder: folder });
+            return Ok(ProjectLock { root, _queue_guard: queue_guard, _lock: folder });
         }
         // After a timeout the waiting thread keeps the queue's guard, and releases both locks as
         // soon as it gets the second. So at most one thread waits for a project.
         let wait = tokio::task::spawn_blocking(move || {
             let folder = lock_folder(local.as_ref().unwrap_or(&root.dir), LOCK_FILE)?;
-            Ok(ProjectLock { root, _queue_guard: queue_guard, _locked_folder: folder })
+            Ok(ProjectLock { root, _queue_guard: queue_guard, _lock: folder })
         });
         let Ok(joined) = tokio::time::timeout(LOCK_TIMEOUT, wait).await else {
             return Err(lock_timeout("another process", LOCK_TIMEOUT));
@@ -83,7 +84,8 @@ impl LockQueue {
         locked.map_err(not_locked)
     }
 
-    /// Locks a project without waiting; `None` if another call or process has the lock.
+    /// Locks a project without waiting; `None` if another call or process has the lock, or on Windows
+    /// if the project has no local state directory.
     pub(crate) fn try_lock(
         &self,
         project: &ProjectKey,
@@ -96,14 +98,14 @@ impl LockQueue {
         let local = if LOCKS_ARE_FILES { local::open_existing(&root.dir) } else { Ok(None) };
         let local = local.map_err(not_locked)?;
         if LOCKS_ARE_FILES && local.is_none() {
-            // Nothing was written there yet.
+            // Without a local state directory there is nothing to lock.
             return Ok(None);
         }
         let locked = try_lock_folder(local.as_ref().unwrap_or(&root.dir), LOCK_FILE);
         Ok(locked.map_err(not_locked)?.map(|folder| ProjectLock {
             root,
             _queue_guard: queue_guard,
-            _locked_folder: folder,
+            _lock: folder,
         }))
     }
 
@@ -122,8 +124,8 @@ fn not_locked(error: io::Error) -> StoreError {
 /// Locks a requirements directory outside of the root folder's lock. Projects with different roots
 /// rarely share one, so this lock is polled.
 pub(crate) fn lock_shared_folder(root: &ProjectRoot, dir: &Dir) -> StoreResult<Option<File>> {
-    // The root is locked already: a second lock would wait for the first one.
-    if same_folder(&root.dir, dir) {
+    // On Unix the root's lock is this very lock. On Windows it is another file.
+    if !LOCKS_ARE_FILES && same_folder(&root.dir, dir) {
         return Ok(None);
     }
     let content = "the requirements directory";

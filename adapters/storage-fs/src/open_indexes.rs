@@ -65,7 +65,7 @@ impl OpenIndexes {
         }
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, unix))]
     pub(crate) fn len(&self) -> usize {
         self.indexes.all().len()
     }

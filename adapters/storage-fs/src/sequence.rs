@@ -16,7 +16,7 @@ use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::documents::{DocumentChange, StoreResult};
 use reqlore_durable_fs::folder::{
-    FileAccess, create_file, has_other_names, open_file, remove_file, rename,
+    FileAccess, create_file, open_file, open_file_has_hard_links, remove_file, rename,
 };
 use reqlore_durable_fs::read_exact_at;
 use reqlore_local_state as local;
@@ -62,7 +62,7 @@ impl HighWaterMarks {
 
     pub(crate) fn read(folder: &Dir, name: &str) -> Self {
         let mut marks = Self::default();
-        let Ok((first, bytes)) = read_own_file(folder, name) else { return marks };
+        let Ok((first, bytes)) = read_with_first_line(folder, name) else { return marks };
         let text = String::from_utf8_lossy(&bytes);
         let mut lines = text.lines();
         if lines.next() != Some(&first) {
@@ -105,7 +105,7 @@ impl HighWaterMarks {
         rename(local, TEMP_NAME, name)
     }
 
-    /// Overwrites the existing file with one write. Fails or returns false if it is not our own file.
+    /// Overwrites the existing file with one write. Returns false if it is missing or not our own.
     ///
     /// A rename would be slower: some file systems then write the file to disk at once, and each
     /// commit would wait for that. Numbers only grow, so no rest of the old text follows the new.
@@ -119,7 +119,7 @@ impl HighWaterMarks {
         let mut first_bytes = vec![0; expected.len()];
         let is_ours = metadata.is_file()
             // A second name may be outside the project, where nothing must change.
-            && !has_other_names(&file, &metadata)?
+            && !open_file_has_hard_links(&file, &metadata)?
             // A longer file would keep the end of its old text.
             && metadata.len() <= text.len() as u64
             && read_exact_at(&file, &mut first_bytes, 0).is_ok()
@@ -195,7 +195,7 @@ fn first_line(identity: &str) -> String {
 }
 
 /// Reads a file of marks. Returns the first line that it must have, and its bytes.
-fn read_own_file(folder: &Dir, name: &str) -> io::Result<(String, Vec<u8>)> {
+fn read_with_first_line(folder: &Dir, name: &str) -> io::Result<(String, Vec<u8>)> {
     /// Ours are much shorter.
     const MAX_BYTES: u64 = 64 << 10;
     let opened = open_file(folder, name, FileAccess::Read)?.file();

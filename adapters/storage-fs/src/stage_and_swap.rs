@@ -17,14 +17,16 @@ use bytes::Bytes;
 use cap_std::fs::Dir;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, Version};
 use reqlore_domain::ports::documents::{DocumentChange, StoreError, StoreResult};
-use reqlore_durable_fs::folder::{check_replaceable, create_file, remove_file, rename, retry};
+use reqlore_durable_fs::folder::{
+    check_replaceable, create_file, remove_file, rename, retry_while_in_use,
+};
 use reqlore_durable_fs::keep_mode_and_owner;
 use reqlore_local_state as local;
 use reqlore_local_state::error::{failed, not_written, refused};
 
 use crate::failpoint::{FailPoint, hit_failpoint, supports_exchange, sync_file, sync_folder};
 use crate::layout::{FileLocation, ProjectRoot, ProjectTree, same_folder};
-use crate::system::FileIdentity;
+use crate::system::FileFingerprint;
 use crate::{lock, read_file, system};
 
 /// The documents that a commit is based on; `None` for one that did not exist.
@@ -105,7 +107,7 @@ pub(crate) fn stage_all<'a>(
         let Some(location) = tree.locate(change.id())? else {
             continue;
         };
-        if loaded.is_some_and(|loaded| loaded.has_other_names) {
+        if loaded.is_some_and(|loaded| loaded.has_hard_links) {
             return Err(refused(
                 &location.display_path,
                 "has more than one hard link, and a write would separate them; replace it with a \
@@ -134,7 +136,8 @@ pub(crate) fn stage_all<'a>(
 static CAN_STAGE_APART: AtomicBool = AtomicBool::new(true);
 
 /// The folder of the temporary file: `.reqlore/local`, so that no `git add` takes it, or the folder
-/// of the target. It is also staged there if a new file takes its access rights from its folder.
+/// of the target. On Unix also the latter if new files inherit its group or ACL. On Windows the file
+/// keeps the permissions of `.reqlore/local`.
 fn staging_folder(root: &ProjectRoot, location: &FileLocation) -> Arc<Dir> {
     let local = if root.is_in_git_repository() {
         local::open_or_create(&root.dir).ok()
@@ -186,7 +189,7 @@ impl From<StoreError> for ApplyError {
 pub(crate) struct LoadedDocument {
     pub(crate) document: Document,
     pub(crate) metadata: Metadata,
-    pub(crate) has_other_names: bool,
+    pub(crate) has_hard_links: bool,
     /// The file looks as if another program were still saving it.
     pub(crate) is_partial: bool,
 }
@@ -199,7 +202,7 @@ impl LoadedDocument {
         Ok(Some(Self {
             document: Document::new(id.clone(), content.bytes),
             metadata: content.metadata,
-            has_other_names: content.stamp.has_hard_links(),
+            has_hard_links: content.stamp.has_hard_links(),
             is_partial: content.is_partial,
         }))
     }
@@ -215,12 +218,12 @@ pub(crate) struct FileReplacement<'a> {
     old: Option<&'a Bytes>,
     /// The new content; `None` to delete.
     new: Option<&'a Bytes>,
-    staged_identity: Cell<Option<FileIdentity>>,
+    staged_fingerprint: Cell<Option<FileFingerprint>>,
 }
 
 /// Identity and content of a file; the version is `None` if it cannot be read.
 struct FileState {
-    identity: FileIdentity,
+    identity: FileFingerprint,
     version: Option<Version>,
 }
 
@@ -240,7 +243,7 @@ impl<'a> FileReplacement<'a> {
         // Random, so that the file of a killed process never blocks a write.
         let random = RandomState::new().build_hasher().finish();
         let temp = format!("{TEMP_PREFIX}{random:016x}{TEMP_SUFFIX}");
-        Self { location, temp_dir, temp, old, new, staged_identity: Cell::new(None) }
+        Self { location, temp_dir, temp, old, new, staged_fingerprint: Cell::new(None) }
     }
 
     /// The folder of a name.
@@ -265,7 +268,7 @@ impl<'a> FileReplacement<'a> {
         hit_failpoint(FailPoint::TempWritten)?;
         sync_file(FailPoint::TempSynced, &file)?;
         // After the last write, which changes the modification time.
-        self.staged_identity.set(self.file_identity(&self.temp)?);
+        self.staged_fingerprint.set(self.fingerprint(&self.temp)?);
         Ok(())
     }
 
@@ -334,7 +337,7 @@ impl<'a> FileReplacement<'a> {
         let name = &self.location.name;
         match (self.old, self.new) {
             (Some(old), None) => {
-                matches!(self.file_identity(name), Ok(None)) && self.has_content(&self.temp, old)
+                matches!(self.fingerprint(name), Ok(None)) && self.has_content(&self.temp, old)
             }
             (old, Some(new)) => old != Some(new) && self.has_content(name, new),
             (None, None) => false,
@@ -347,7 +350,7 @@ impl<'a> FileReplacement<'a> {
         // Ends the contest with a program that saves continuously.
         const MAX_EXCHANGES: usize = 100;
         self.finish_exchange()?;
-        let (Some(identity), Some(new)) = (self.staged_identity.get(), self.new) else {
+        let (Some(identity), Some(new)) = (self.staged_fingerprint.get(), self.new) else {
             return Ok(());
         };
         let mut in_place = FileState { identity, version: Some(Version::of_bytes(new)) };
@@ -370,8 +373,8 @@ impl<'a> FileReplacement<'a> {
     /// save of an editor; it is kept under a name that is never removed.
     pub(crate) fn remove_temp(&self) {
         let (temp_dir, dir) = (&self.temp_dir, &self.location.dir);
-        let identity = self.file_identity(&self.temp).ok().flatten();
-        let staged = self.staged_identity.get();
+        let identity = self.fingerprint(&self.temp).ok().flatten();
+        let staged = self.staged_fingerprint.get();
         let is_ours_or_old = self.is_staged_file(&self.temp)
             || self.old.is_some_and(|old| self.has_content(&self.temp, old));
         let removed = if identity.is_none() {
@@ -382,7 +385,7 @@ impl<'a> FileReplacement<'a> {
             let kept = self.temp.replace(TEMP_SUFFIX, ".kept");
             let path = &self.location.display_path;
             tracing::error!(path, kept, "the save of another program is kept under another name");
-            retry(|| temp_dir.rename(&self.temp, dir, &kept))
+            retry_while_in_use(|| temp_dir.rename(&self.temp, dir, &kept))
         };
         if let Err(error) = removed {
             let path = &self.location.display_path;
@@ -400,7 +403,7 @@ impl<'a> FileReplacement<'a> {
             return Ok(());
         }
         // Each attempt begins with the file that has the name then.
-        retry(|| self.replace_and_keep())?;
+        retry_while_in_use(|| self.replace_and_keep())?;
         hit_failpoint(FailPoint::Replaced)?;
         self.finish_exchange()
     }
@@ -443,21 +446,21 @@ impl<'a> FileReplacement<'a> {
             return Ok(());
         }
         // A link fails if the name exists; a plain rename would replace that file.
-        retry(|| check_replaceable(from_dir, from))?;
+        retry_while_in_use(|| check_replaceable(from_dir, from))?;
         from_dir.hard_link(from, to_dir, to)?;
         hit_failpoint(FailPoint::LinkedToFree)?;
         remove_file(from_dir, from)
     }
 
-    fn file_identity(&self, name: &str) -> io::Result<Option<FileIdentity>> {
-        match system::file_identity(self.folder_of(name), name) {
+    fn fingerprint(&self, name: &str) -> io::Result<Option<FileFingerprint>> {
+        match system::file_fingerprint(self.folder_of(name), name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             identity => Ok(Some(identity?)),
         }
     }
 
     fn file_state(&self, name: &str) -> io::Result<Option<FileState>> {
-        let Some(identity) = self.file_identity(name)? else { return Ok(None) };
+        let Some(identity) = self.fingerprint(name)? else { return Ok(None) };
         let read = read_file::read_file(self.folder_of(name), name, &self.location.display_path);
         let content = read.ok().flatten();
         let version = content.map(|content| Version::of_bytes(&content.bytes));
@@ -467,8 +470,8 @@ impl<'a> FileReplacement<'a> {
     /// True if the file is the staged one, or has its content; for a deletion, if it does not
     /// exist.
     fn is_staged_file(&self, name: &str) -> bool {
-        match self.file_identity(name) {
-            Ok(identity) if identity == self.staged_identity.get() => true,
+        match self.fingerprint(name) {
+            Ok(identity) if identity == self.staged_fingerprint.get() => true,
             Ok(Some(_)) => self.new.is_some_and(|new| self.has_content(name, new)),
             _ => false,
         }

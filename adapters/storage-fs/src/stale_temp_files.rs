@@ -12,7 +12,7 @@ use cap_std::fs::Dir;
 use lru::LruCache;
 use reqlore_domain::document::TEMPLATE_FOLDER;
 use reqlore_domain::ports::documents::DocumentChange;
-use reqlore_durable_fs::folder::{LOCK_FILE, open_folder, try_lock_folder};
+use reqlore_durable_fs::folder::{LOCK_FILE, LOCKS_ARE_FILES, open_folder, try_lock_folder};
 use reqlore_local_state as local;
 
 use crate::file_stamp::FileStamp;
@@ -74,7 +74,8 @@ impl StaleTempFiles {
         if let Ok(requirements) = tree.requirements()
             && let Some(dir) = requirements.dir()
         {
-            let is_locked = requirements_lock.is_some() || same_folder(&tree.root.dir, dir);
+            let is_root = !LOCKS_ARE_FILES && same_folder(&tree.root.dir, dir);
+            let is_locked = requirements_lock.is_some() || is_root;
             self.search_requirements(dir, is_locked, &mut budget);
         }
     }

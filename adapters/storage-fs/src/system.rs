@@ -17,7 +17,7 @@ use crate::file_stamp::FileStamp;
 /// Inode, size and modification time: they differ for another file and after a write. On some file
 /// systems (FUSE, overlay, 9p) they also differ for the same file, so a difference alone proves
 /// nothing: the content decides then.
-pub(crate) type FileIdentity = (u64, u64, (i64, u32));
+pub(crate) type FileFingerprint = (u64, u64, (i64, u32));
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EntryKind {

@@ -57,7 +57,7 @@ const SYSTEM_PARENTS: [&str; 11] = [
 /// Folders in [`SYSTEM_TREES`] below which there are projects.
 const PROJECT_PARENTS: [&str; 4] = ["/run/media", "/run/user", "/usr/local/src", "/usr/src"];
 
-/// These at the root of a drive of Windows, and everything below them.
+/// Folders at the root of a Windows drive, and everything below them.
 const DRIVE_TREES: [&str; 3] = ["program files", "program files (x86)", "windows"];
 
 /// True if a folder belongs to the operating system. The path must be canonical.
@@ -102,7 +102,7 @@ mod tests {
 
     #[cfg(windows)]
     #[test]
-    fn system_folders_of_a_drive_are_no_project_folders() {
+    fn windows_system_folders_are_no_project_folders() {
         for folder in [r"C:\", r"C:\Windows\System32", r"c:\program files\x", r"C:\Users"] {
             assert!(is_system_folder(Path::new(folder)), "{folder}");
         }

@@ -1,4 +1,4 @@
-//! System calls that differ between Linux and macOS.
+//! System calls of Unix.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io;
@@ -248,12 +248,12 @@ pub(crate) fn folder_id(folder: &Dir) -> io::Result<(u64, u64)> {
     Ok((cap_std::fs::MetadataExt::dev(&metadata), cap_std::fs::MetadataExt::ino(&metadata)))
 }
 
-pub(crate) fn file_origin(_: &File, metadata: &Metadata) -> io::Result<(u64, u128)> {
-    path_origin(Path::new(""), metadata)
+pub(crate) fn unique_file_id(_: &File, metadata: &Metadata) -> io::Result<(u64, u128)> {
+    unique_path_id(Path::new(""), metadata)
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "inspecting the file fails on Windows")]
-pub(crate) fn path_origin(_: &Path, metadata: &Metadata) -> io::Result<(u64, u128)> {
+pub(crate) fn unique_path_id(_: &Path, metadata: &Metadata) -> io::Result<(u64, u128)> {
     // Used if the file system stores no creation times. It may change with a restart.
     let mut origin = u128::from(metadata.dev());
     if let Ok(created) = metadata.created()
@@ -265,12 +265,12 @@ pub(crate) fn path_origin(_: &Path, metadata: &Metadata) -> io::Result<(u64, u12
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "inspecting the handle fails on Windows")]
-pub(crate) fn has_other_names(_: &File, metadata: &Metadata) -> io::Result<bool> {
+pub(crate) fn open_file_has_hard_links(_: &File, metadata: &Metadata) -> io::Result<bool> {
     Ok(metadata.nlink() > 1)
 }
 
-/// A program that has a file open stops no other one here.
-pub(crate) fn retry(change: impl Fn() -> io::Result<()>) -> io::Result<()> {
+/// An open file can be replaced, so there is nothing to wait for.
+pub(crate) fn retry_while_in_use(change: impl Fn() -> io::Result<()>) -> io::Result<()> {
     change()
 }
 

@@ -18,8 +18,8 @@ const OPEN_LINK_ITSELF: u32 = 0x0020_0000;
 const OPEN_FOLDER: u32 = 0x0200_0000;
 /// `FILE_FLAG_DELETE_ON_CLOSE`, also when the process is killed.
 const DELETE_ON_CLOSE: u32 = 0x0400_0000;
-/// `FILE_SHARE_READ | FILE_SHARE_WRITE`: nobody renames or deletes it while it is open.
-const KEEP_NAME: u32 = 3;
+/// `FILE_SHARE_READ | FILE_SHARE_WRITE`: no other handle can rename or delete it while it is open.
+const SHARE_WITHOUT_DELETE: u32 = 3;
 const DELETE: u32 = 0x0001_0000;
 /// `GENERIC_READ`, with the right to delete the file when it is closed.
 const READ_AND_DELETE: u32 = 0x8000_0000 | DELETE;
@@ -151,7 +151,7 @@ pub(crate) fn open_dir_without_links(path: &Path) -> io::Result<Option<File>> {
         return Err(io::Error::new(io::ErrorKind::Unsupported, problem));
     }
     let mut options = File::options();
-    options.read(true).custom_flags(OPEN_FOLDER).share_mode(KEEP_NAME);
+    options.read(true).custom_flags(OPEN_FOLDER).share_mode(SHARE_WITHOUT_DELETE);
     let folder = options.open(path)?;
     if !folder.metadata()?.is_dir() {
         return Err(io::ErrorKind::NotADirectory.into());
@@ -174,12 +174,12 @@ pub(crate) fn open_file(folder: &Dir, name: &str, access: FileAccess) -> io::Res
     }
     let mut options = EntryOptions::new();
     match access {
-        // The caller finds out that a folder is no file.
+        // Opens a folder, too; the caller rejects it.
         FileAccess::Read => options.read(true).custom_flags(OPEN_FOLDER),
         FileAccess::Update => options.read(true).write(true),
         FileAccess::Append => options.append(true),
     };
-    // A link that was put there meanwhile leads at most to another file of the folder.
+    // A link that was created in between is followed, but only beneath this folder.
     match folder.open_with(name, &options) {
         Ok(file) => Ok(OpenedFile::File(file.into_std())),
         Err(error) if is_missing(&error) => Ok(OpenedFile::Missing),
@@ -216,12 +216,12 @@ pub(crate) fn sync_folder(_: &Dir) -> io::Result<()> {
 /// Windows locks only files. The lock file is deleted when it is closed, also by the end of the
 /// process, so it never stays in a repository.
 pub(crate) fn try_lock_folder(folder: &Dir, lock_file: &str) -> io::Result<Option<File>> {
-    /// How often the lock may be taken and released during this call.
-    const MAX_DELETIONS: usize = 3;
+    /// The lock file may be deleted between opening and inspecting it.
+    const MAX_ATTEMPTS: usize = 3;
     let mut options = EntryOptions::new();
     options.create(true).write(true).access_mode(READ_AND_DELETE).share_mode(0);
     options.custom_flags(DELETE_ON_CLOSE | OPEN_LINK_ITSELF);
-    for _ in 0..MAX_DELETIONS {
+    for _ in 0..MAX_ATTEMPTS {
         match folder.open_with(lock_file, &options) {
             Ok(file) => return Ok(Some(file.into_std())),
             Err(error) if is_in_use(&error) => {}
@@ -236,10 +236,10 @@ pub(crate) fn try_lock_folder(folder: &Dir, lock_file: &str) -> io::Result<Optio
     Ok(None)
 }
 
-/// Asks again, because no call waits for a file to be closed.
+/// Polls, because no call of Windows waits for a file to be closed.
 pub(crate) fn lock_folder(folder: &Dir, lock_file: &str) -> io::Result<File> {
     const PAUSE: Duration = Duration::from_millis(2);
-    /// Callers stop waiting long before.
+    /// A minute. Callers time out before; this ends their waiting thread.
     const MAX_TRIES: usize = 30_000;
     for _ in 0..MAX_TRIES {
         if let Some(lock) = try_lock_folder(folder, lock_file)? {
@@ -256,22 +256,22 @@ pub(crate) fn folder_id(folder: &Dir) -> io::Result<(u64, u64)> {
 
 /// The index of the file and the number of its volume. The time of creation would not do: Windows
 /// gives a new file that of a removed one with the same name.
-pub(crate) fn file_origin(file: &File, _: &Metadata) -> io::Result<(u64, u128)> {
+pub(crate) fn unique_file_id(file: &File, _: &Metadata) -> io::Result<(u64, u128)> {
     let (volume, index) = open_file_id(file)?;
     Ok((index, volume.into()))
 }
 
-pub(crate) fn path_origin(path: &Path, metadata: &Metadata) -> io::Result<(u64, u128)> {
-    file_origin(&File::open(path)?, metadata)
+pub(crate) fn unique_path_id(path: &Path, metadata: &Metadata) -> io::Result<(u64, u128)> {
+    unique_file_id(&File::open(path)?, metadata)
 }
 
-pub(crate) fn has_other_names(file: &File, _: &Metadata) -> io::Result<bool> {
+pub(crate) fn open_file_has_hard_links(file: &File, _: &Metadata) -> io::Result<bool> {
     Ok(information(file)?.number_of_links() > 1)
 }
 
 /// Tries again for a second: a virus scanner or an indexer has new files open for a moment, and a
 /// file that is open can often be neither replaced nor removed.
-pub(crate) fn retry(change: impl Fn() -> io::Result<()>) -> io::Result<()> {
+pub(crate) fn retry_while_in_use(change: impl Fn() -> io::Result<()>) -> io::Result<()> {
     const PAUSE: Duration = Duration::from_millis(10);
     const MAX_TRIES: usize = 100;
     for _ in 1..MAX_TRIES {
@@ -284,12 +284,13 @@ pub(crate) fn retry(change: impl Fn() -> io::Result<()>) -> io::Result<()> {
         if !is_in_use(&error) {
             return error;
         }
-        let problem = "it is read-only or open in another program; change that and try again";
+        let problem = "it is open in another program or read-only, or this user may not change it; \
+                       correct that and try again";
         io::Error::new(io::ErrorKind::ResourceBusy, problem)
     })
 }
 
-/// Some versions of Windows report a file that is open as one without access.
+/// Windows reports some open files, such as one that is being deleted, as access denied.
 fn is_in_use(error: &io::Error) -> bool {
     /// `ERROR_SHARING_VIOLATION`.
     const SHARING_VIOLATION: i32 = 32;

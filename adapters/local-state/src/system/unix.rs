@@ -40,7 +40,7 @@ pub(crate) fn make_folder_private(folder: &Dir) -> io::Result<()> {
 
 /// Completes a new file's mode, and gives one that root creates in another user's project to that
 /// user, whose server reads it.
-pub(crate) fn take_over(file: &File, parent: &Dir) -> io::Result<()> {
+pub(crate) fn set_mode_and_owner(file: &File, parent: &Dir) -> io::Result<()> {
     // The umask may have removed rights of the owner.
     rustix::fs::fchmod(file, FILE_MODE)?;
     let Ok(parent) = rustix::fs::fstat(parent) else { return Ok(()) };

@@ -20,6 +20,6 @@ pub(crate) fn make_folder_private(_: &Dir) -> io::Result<()> {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "changing the mode fails on Unix")]
-pub(crate) fn take_over(_: &File, _: &Dir) -> io::Result<()> {
+pub(crate) fn set_mode_and_owner(_: &File, _: &Dir) -> io::Result<()> {
     Ok(())
 }

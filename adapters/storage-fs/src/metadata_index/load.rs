@@ -207,7 +207,7 @@ impl CacheRows {
         Some((kind, name, stamp, row))
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, unix))]
     pub(crate) fn stamps(&mut self) -> Vec<Option<FileStamp>> {
         let mut stamps = Vec::new();
         self.read_history();

@@ -13,7 +13,7 @@ use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, RenameFlags, Stat, access
 use rustix::io::Errno;
 use rustix::path::Arg;
 
-use super::{Entry, EntryKind, FileIdentity};
+use super::{Entry, EntryKind, FileFingerprint};
 use crate::failpoint::seen_inode;
 use crate::file_stamp::FileStamp;
 
@@ -90,7 +90,7 @@ fn stamp_of_stat(stat: &Stat) -> FileStamp {
     }
 }
 
-pub(crate) fn file_identity(folder: &Dir, name: &str) -> io::Result<FileIdentity> {
+pub(crate) fn file_fingerprint(folder: &Dir, name: &str) -> io::Result<FileFingerprint> {
     let (_, stamp) = stat_entry(folder, name)?;
     Ok((seen_inode(stamp.inode), stamp.size, (stamp.modified, stamp.modified_nanos)))
 }

@@ -1,4 +1,4 @@
-//! Windows: the listing of a folder inspects its files, and the standard library has no exchange.
+//! Windows: listings contain size and times, and two names cannot be exchanged.
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
@@ -8,16 +8,18 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use cap_std::fs::{Dir, DirEntry};
-use reqlore_durable_fs::folder::{FileAccess, file_origin, folder_id, has_other_names, open_file};
+use reqlore_durable_fs::folder::{
+    FileAccess, folder_id, open_file, open_file_has_hard_links, unique_file_id,
+};
 
 use reqlore_domain::sections::requirement_index::is_device_name;
 use reqlore_domain::timestamp::Timestamp;
 
-use super::{Entry, EntryKind, FileIdentity};
+use super::{Entry, EntryKind, FileFingerprint};
 use crate::failpoint::seen_inode;
 use crate::file_stamp::FileStamp;
 
-/// Windows has no numbers of users: all folders look like the user's own.
+/// The standard library reports no owner, so all folders have the same one.
 pub(crate) fn owner(_: &Metadata) -> u32 {
     0
 }
@@ -31,7 +33,7 @@ pub(crate) fn folder_owner(_: &Dir) -> Option<u32> {
     None
 }
 
-/// Opening the file reports it.
+/// Not checked here: opening the file reports the error.
 pub(crate) fn is_read_forbidden(_: &Path) -> bool {
     false
 }
@@ -46,7 +48,7 @@ pub(crate) fn stamp_of(metadata: &Metadata) -> FileStamp {
 }
 
 pub(crate) fn stamp_of_open(file: &File, metadata: &Metadata) -> io::Result<FileStamp> {
-    let has_hard_links = has_other_names(file, metadata)?;
+    let has_hard_links = open_file_has_hard_links(file, metadata)?;
     Ok(FileStamp { has_hard_links, ..stamp_of(metadata) })
 }
 
@@ -89,7 +91,7 @@ fn parts(time: io::Result<SystemTime>) -> (i64, u32) {
     }
 }
 
-pub(crate) fn file_identity(folder: &Dir, name: &str) -> io::Result<FileIdentity> {
+pub(crate) fn file_fingerprint(folder: &Dir, name: &str) -> io::Result<FileFingerprint> {
     let (_, stamp) = stat_entry(folder, name)?;
     // A link has none.
     let index = inode(folder, name.as_ref()).unwrap_or_default();
@@ -148,7 +150,7 @@ pub(crate) fn target_inode(folder: &Dir, name: &str) -> Option<u64> {
 }
 
 fn index_of(file: &File) -> Option<u64> {
-    let (index, _) = file_origin(file, &file.metadata().ok()?).ok()?;
+    let (index, _) = unique_file_id(file, &file.metadata().ok()?).ok()?;
     Some(index)
 }
 

@@ -229,7 +229,12 @@ pub(super) fn commit_to(
     commit: CommitRequest,
 ) -> StoreResult<CommitResult> {
     let store = &store.inner;
-    let lock = store.locks.try_lock(project, store.project_path(project)).unwrap().unwrap();
+    let path = store.project_path(project);
+    if LOCKS_ARE_FILES {
+        // As a call that waits for the lock does.
+        local::open_or_create(&ProjectRoot::open(path).unwrap().dir).unwrap();
+    }
+    let lock = store.locks.try_lock(project, path).unwrap().unwrap();
     crate::commit::run_commit(store, project, commit, &lock)
 }
 

@@ -10,7 +10,7 @@ use reqlore_domain::document::DocumentId;
 use super::{DIRECTORY, Project, delete, files, get, put};
 
 /// `FILE_SHARE_READ | FILE_SHARE_WRITE`, as most programs open files.
-const WITHOUT_DELETE: u32 = 3;
+const SHARE_WITHOUT_DELETE: u32 = 3;
 
 #[test]
 fn document_open_in_another_program_is_not_written() {
@@ -18,7 +18,7 @@ fn document_open_in_another_program_is_not_written() {
     let (store, id) = (project.store(), DocumentId::section("a"));
     block_on(put(&store, &id, "old")).unwrap();
     let path = project.path(Path::new(DIRECTORY).join("a.md"));
-    let open = || File::options().read(true).share_mode(WITHOUT_DELETE).open(&path).unwrap();
+    let open = || File::options().read(true).share_mode(SHARE_WITHOUT_DELETE).open(&path).unwrap();
     let before = files(&project.root);
     let reader = open();
     for outcome in [block_on(put(&store, &id, "new")), block_on(delete(&store, &id))] {
