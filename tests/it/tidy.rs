@@ -337,7 +337,7 @@ fn environment_and_clock_are_read_in_listed_files() {
     // ARCHITECTURE.md names the crates.
     let allowed = [
         "adapters/local-state/src/lib.rs",
-        "adapters/storage-fs/src/read_file.rs",
+        "adapters/storage-fs/src/file_stamp.rs",
         "app/src/config/paths.rs",
         "app/src/system.rs",
         "app/src/telemetry/otel.rs",

@@ -81,9 +81,9 @@ pub const LOCK_FILE: &str = ".reqlore-lock";
 /// True on Windows, where a lock is a file in the locked folder.
 pub const LOCKS_ARE_FILES: bool = cfg!(windows);
 
-/// Locks a folder until the result is dropped; `None` if another handle has the lock, or on Windows if
-/// access is denied. The kernel releases the lock of a killed process. If [`LOCKS_ARE_FILES`], each `lock_file` is a lock of its
-/// own.
+/// Locks a folder until the result is dropped; `None` if another handle has the lock, or on Windows
+/// if access is denied. The kernel releases the lock of a killed process. If [`LOCKS_ARE_FILES`],
+/// each `lock_file` is a lock of its own.
 pub fn try_lock_folder(folder: &Dir, lock_file: &str) -> io::Result<Option<File>> {
     system::try_lock_folder(folder, lock_file)
 }
@@ -118,8 +118,8 @@ pub fn folder_id(folder: &Dir) -> io::Result<(u64, u64)> {
     system::folder_id(folder)
 }
 
-/// Returns two numbers that identify a file and differ for its copy: inode and creation time on Unix,
-/// file index and volume on Windows.
+/// Returns two numbers that identify a file and differ for its copy: inode and creation time on
+/// Unix, file index and volume on Windows.
 pub fn unique_file_id(file: &File, metadata: &Metadata) -> io::Result<(u64, u128)> {
     system::unique_file_id(file, metadata)
 }

@@ -81,8 +81,8 @@ fn not_created(error: io::Error) -> StoreError {
 /// The length of a [`file_identity`] in bytes.
 pub const IDENTITY_LENGTH: usize = 49;
 
-/// Returns a text that differs for each clone or copy of a file: the numbers of [`unique_file_id`], which
-/// no program can set.
+/// Returns a text that differs for each clone or copy of a file: the numbers of [`unique_file_id`],
+/// which no program can set.
 pub fn file_identity(file: &File, metadata: &Metadata) -> io::Result<String> {
     unique_file_id(file, metadata).map(format_file_id)
 }

@@ -84,8 +84,8 @@ impl LockQueue {
         locked.map_err(not_locked)
     }
 
-    /// Locks a project without waiting; `None` if another call or process has the lock, or on Windows
-    /// if the project has no local state directory.
+    /// Locks a project without waiting; `None` if another call or process has the lock, or on
+    /// Windows if the project has no local state directory.
     pub(crate) fn try_lock(
         &self,
         project: &ProjectKey,

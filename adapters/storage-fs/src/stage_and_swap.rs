@@ -136,8 +136,8 @@ pub(crate) fn stage_all<'a>(
 static CAN_STAGE_APART: AtomicBool = AtomicBool::new(true);
 
 /// The folder of the temporary file: `.reqlore/local`, so that no `git add` takes it, or the folder
-/// of the target. On Unix also the latter if new files inherit its group or ACL. On Windows the file
-/// keeps the permissions of `.reqlore/local`.
+/// of the target. On Unix also the latter if new files inherit its group or ACL. On Windows the
+/// file keeps the permissions of `.reqlore/local`.
 fn staging_folder(root: &ProjectRoot, location: &FileLocation) -> Arc<Dir> {
     let local = if root.is_in_git_repository() {
         local::open_or_create(&root.dir).ok()

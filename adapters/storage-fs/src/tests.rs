@@ -36,6 +36,7 @@ mod root_search;
 mod sparse_checkout;
 mod team;
 mod team_damage;
+mod two_names;
 #[cfg(unix)]
 mod untrusted_state;
 #[cfg(unix)]

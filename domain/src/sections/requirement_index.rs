@@ -195,8 +195,8 @@ impl SectionKey {
     }
 }
 
-/// True for a device name of Windows. The caller passes a file's name without its extension, because
-/// `nul.txt` is a device, too.
+/// True for a device name of Windows. The caller passes a file's name without its extension,
+/// because `nul.txt` is a device, too.
 pub fn is_device_name(name: &str) -> bool {
     let key = name.to_ascii_lowercase();
     if matches!(key.as_str(), "con" | "prn" | "aux" | "nul") {

@@ -25,6 +25,7 @@ use reqlore_domain::timestamp::Timestamp;
 use reqlore_durable_fs::folder::{LOCKS_ARE_FILES, try_lock_folder};
 use reqlore_local_state as local;
 
+use super::two_names::{STEPS_OF_TWO_NAMES, exchange_that_stops_between_its_steps_is_undone};
 use super::{
     DIRECTORY, LOCAL, PROJECT, Project, check_refused, child_argument, commit, config, files, item,
     run_child,
@@ -267,7 +268,7 @@ pub(super) fn audited_changes(rows: &[AuditRow]) -> (usize, usize) {
     (changes.len() - rolled_back.len(), rolled_back.len())
 }
 
-fn temp_files(project: &Project) -> Vec<PathBuf> {
+pub(super) fn temp_files(project: &Project) -> Vec<PathBuf> {
     let is_temp = |path: &PathBuf| path.extension().is_some_and(|end| end == "tmp");
     files(&project.root).into_iter().filter(is_temp).collect()
 }
@@ -436,47 +437,6 @@ fn commit_with_unstable_inodes_is_verified_by_content() {
     }
 }
 
-/// The steps at which a file has two names, on file systems without an exchange.
-const STEPS_OF_TWO_NAMES: [FailPoint; 3] =
-    [FailPoint::Linked, FailPoint::Replaced, FailPoint::LinkedToFree];
-
-#[test]
-fn second_name_of_killed_process_blocks_no_later_write() {
-    for name in ["create", "replace", "delete", "create three, replace one"] {
-        for step in STEPS_OF_TWO_NAMES {
-            let operation = operation(name);
-            let project = operation.prepare();
-            // Runs all the time, so it does not clean up as a new process does.
-            let store = project.store();
-            if run_and_die(&operation, &project, step, 0) {
-                continue;
-            }
-            if has_journal(&project) {
-                assert_eq!(operation.read_by_new_process(&project), operation.after());
-            }
-            commit_to(&store, &PROJECT(), commit(operation.changes())).unwrap();
-            assert_eq!(operation.on_disk(&project), operation.after(), "{name}: {step:?}");
-            assert_eq!(temp_files(&project), [] as [PathBuf; 0], "{name}: {step:?}");
-        }
-    }
-}
-
-#[test]
-fn exchange_that_stops_between_its_steps_is_undone() {
-    EXCHANGES.set(false);
-    let operation = operation("replace");
-    for step in [FailPoint::Linked, FailPoint::Replaced] {
-        for times in 0..2 {
-            let project = operation.prepare();
-            plan(step, times, Act::Fail);
-            let error = operation.run(&project).unwrap_err().to_string();
-            assert!(error.contains("Nothing was written"), "{step:?}: {error}");
-            assert_eq!(operation.on_disk(&project), operation.before(), "{step:?} x{times}");
-            assert_eq!(temp_files(&project), [] as [PathBuf; 0], "{step:?} x{times}");
-        }
-    }
-}
-
 #[test]
 fn change_that_cannot_be_undone_is_reported_as_unknown() {
     for exchanges in [true, false] {
@@ -491,58 +451,6 @@ fn change_that_cannot_be_undone_is_reported_as_unknown() {
             assert_ne!(operation.on_disk(&project), operation.before(), "{name}");
         }
     }
-}
-
-#[test]
-fn files_of_killed_deletion_are_removed_by_any_next_write() {
-    let deletion = operation("delete two, create one");
-    let prepare = || {
-        let project = deletion.prepare();
-        // Another process that runs all the time, and has searched the folders before.
-        let store = project.store();
-        let entity = |body| commit(vec![DocumentChange::put(DocumentId::entity("a"), body)]);
-        commit_to(&store, &PROJECT(), entity("one")).unwrap();
-        commit_to(&store, &PROJECT(), entity("two")).unwrap();
-        // Without it, the files are staged next to their targets.
-        fs::remove_dir_all(project.path(LOCAL)).unwrap();
-        assert!(!run_and_die(&deletion, &project, FailPoint::TempSynced, 0));
-        // In a subfolder, next to files that are not ours.
-        let nested = project.path(".reqlore/backlog/requirements/auth/deep");
-        fs::create_dir_all(nested.join(".reqlore-00112233445566aa.tmp")).unwrap();
-        fs::create_dir_all(project.path(DIRECTORY)).unwrap();
-        fs::write(nested.join(".reqlore-0123456789abcdef.tmp"), "").unwrap();
-        fs::write(nested.join(".reqlore-0123456789abcdef.kept"), "").unwrap();
-        fs::write(nested.join(".reqlore-mine.tmp"), "").unwrap();
-        fs::write(project.path(DIRECTORY).join(".reqlore-0123456789abcdef.tmp"), "").unwrap();
-        #[cfg(unix)]
-        std::os::unix::fs::symlink("x", nested.join(".reqlore-0123456789abcdee.tmp")).unwrap();
-        let stale = temp_files(&project);
-        assert!(stale.iter().any(|path| path.parent().unwrap().ends_with("deleted")), "{stale:?}");
-        (project, store, entity("three"))
-    };
-    let check = |project: &Project| {
-        let remaining = temp_files(project).into_iter().filter(|path| !path.is_dir());
-        let names: Vec<_> = remaining.map(|path| path.file_name().unwrap().to_owned()).collect();
-        let links = [".reqlore-0123456789abcdee.tmp"].into_iter().filter(|_| cfg!(unix));
-        assert_eq!(names, links.chain([".reqlore-mine.tmp"]).collect::<Vec<_>>());
-        let folder = ".reqlore/backlog/requirements/auth/deep/.reqlore-00112233445566aa.tmp";
-        assert!(project.path(folder).is_dir());
-        assert!(
-            project.has(".reqlore/backlog/requirements/auth/deep/.reqlore-0123456789abcdef.kept")
-        );
-    };
-    let (project, store, entity) = prepare();
-    commit_to(&store, &PROJECT(), entity).unwrap();
-    check(&project);
-    let (project, ..) = prepare();
-    FsStore::open(&config(&project.root)).unwrap();
-    check(&project);
-    // The files of a running writer are not stale.
-    let (project, ..) = prepare();
-    let before = temp_files(&project);
-    let _lock = lock_root(&project);
-    FsStore::open(&config(&project.root)).unwrap();
-    assert_eq!(temp_files(&project), before);
 }
 
 /// Locks a project like another process that writes to it.
