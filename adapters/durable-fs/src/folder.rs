@@ -1,6 +1,7 @@
 //! Files and folders beneath an open folder. Links are not followed. On Windows a link that is
 //! created during a call may be followed, but never out of the folder.
 
+use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io;
 
@@ -116,6 +117,12 @@ pub fn check_replaceable(folder: &Dir, name: &str) -> io::Result<()> {
 /// Identifies the folder, for all paths to it.
 pub fn folder_id(folder: &Dir) -> io::Result<(u64, u64)> {
     system::folder_id(folder)
+}
+
+/// Identifies a file, folder or link among those of its volume, also if another program keeps it from
+/// being opened.
+pub fn inode(folder: &Dir, name: &OsStr) -> io::Result<u64> {
+    system::inode(folder, name)
 }
 
 /// Returns two numbers that identify a file and differ for its copy: inode and creation time on

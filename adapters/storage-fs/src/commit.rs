@@ -70,7 +70,8 @@ pub(crate) fn run_commit(
         let mut base = load_documents(&tree, &reads.documents)?;
         if base.values().flatten().any(|loaded| loaded.has_hard_links) {
             // The second hard link may be a temporary file of a killed process.
-            store.stale_temp_files.remove_all(&tree, &[], requirements_lock.as_ref());
+            let documents = &reads.documents;
+            store.stale_temp_files.remove_all(&tree, documents, requirements_lock.as_ref());
             base = load_documents(&tree, &reads.documents)?;
         }
         let snapshot = read_snapshot(store, project, &tree, reads, &base, clone.as_ref())?;
@@ -89,7 +90,8 @@ pub(crate) fn run_commit(
             tree.create_folder(change.id())?;
         }
         // Before staging: until then every temporary file belongs to a killed process.
-        store.stale_temp_files.remove_all(&tree, &changes, requirements_lock.as_ref());
+        let changed = changes.iter().map(DocumentChange::id);
+        store.stale_temp_files.remove_all(&tree, changed, requirements_lock.as_ref());
         let mut audited =
             AuditedCommit { store, project, event: audit, record: idempotency, time, intent: None };
         match apply_changes(&tree, &base, &changes, || audited.prepare()) {

@@ -280,7 +280,8 @@ fn roll_forward_all(
         Err(_) => None,
     };
     // The killed process may have left a second name of a document, which blocks a write.
-    StaleTempFiles::default().remove_all(&tree, &[], requirements_lock.as_ref());
+    let documents = entries.iter().map(|entry| &entry.id);
+    StaleTempFiles::default().remove_all(&tree, documents, requirements_lock.as_ref());
     for entry in entries {
         let document = entry.id.to_string();
         match roll_forward(&mut tree, entry) {

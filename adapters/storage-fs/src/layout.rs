@@ -11,13 +11,13 @@ use reqlore_domain::document;
 use reqlore_domain::document::{DocumentId, DocumentKind, TEMPLATE_FOLDER, backlog_folder_of};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::sections::requirement_index::SectionKey;
-use reqlore_durable_fs::folder::{create_folder, folder_id, open_folder};
+use reqlore_durable_fs::folder::{create_folder, folder_id, inode, open_folder};
 use reqlore_local_state::error::{failed, not_written, refused};
 
 use crate::folder_names::{
     DOCSETS_FILE, DOCSETS_FOLDER, KNOWLEDGE_FOLDER, OWN_FOLDER, RequirementsLayout,
 };
-use crate::system::{inode, is_file_name, target_inode};
+use crate::system::{is_file_name, target_inode};
 
 /// The record schema in the folder of Reqlore.
 const SCHEMA_FILE: &str = "project.toml";
@@ -447,7 +447,7 @@ pub(crate) fn section_id(file: &str) -> Option<DocumentId> {
 /// True if the file is the one that AGENTS.md links to.
 fn is_instructions(dir: &Dir, name: &str) -> bool {
     let instructions = target_inode(dir, INSTRUCTIONS);
-    instructions.is_some() && instructions == inode(dir, name.as_ref())
+    instructions.is_some() && instructions == inode(dir, name.as_ref()).ok()
 }
 
 /// How deep folders may be nested below the folder of a kind.

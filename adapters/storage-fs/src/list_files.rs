@@ -10,7 +10,7 @@ use reqlore_domain::document::{
 };
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::record_list::UnreadFile;
-use reqlore_durable_fs::folder::{open_folder, open_to_list};
+use reqlore_durable_fs::folder::{inode, open_folder, open_to_list};
 use reqlore_local_state::error::failed;
 
 use crate::failpoint::{FailPoint, hit_failpoint};
@@ -18,9 +18,7 @@ use crate::file_stamp::FileStamp;
 use crate::layout::{
     DocumentArea, MAX_AREA_DEPTH, ProjectRoot, RequirementsDir, is_not_there, section_id,
 };
-use crate::system::{
-    Entry, EntryKind, check_entry_readable, entries, inode, stat_entry, target_inode,
-};
+use crate::system::{Entry, EntryKind, check_entry_readable, entries, stat_entry, target_inode};
 use crate::two_threads::on_two_threads;
 use crate::unread_files::UnreadFiles;
 
@@ -452,5 +450,5 @@ fn instructions_target_inode(dir: &Dir) -> Option<u64> {
 
 /// True if the file is the one with the inode that AGENTS.md links to.
 fn is_target(dir: &Dir, name: &OsStr, instructions: Option<u64>) -> bool {
-    instructions.is_some() && inode(dir, name) == instructions
+    instructions.is_some() && inode(dir, name).ok() == instructions
 }

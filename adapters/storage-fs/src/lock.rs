@@ -30,7 +30,7 @@ pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(match (cfg!(test),
 });
 
 /// Name of the lock file in `.reqlore/local` on Windows, which Git ignores. Unused on Unix.
-pub(crate) const LOCK_FILE: &str = "lock";
+pub(crate) const PROJECT_LOCK_FILE: &str = "lock";
 
 /// The writers of each project within this process, in order of arrival.
 #[derive(Debug)]
@@ -68,13 +68,13 @@ impl LockQueue {
         // Usually free, and then no thread has to wait.
         let local = if LOCKS_ARE_FILES { Some(local::open_or_create(&root.dir)?) } else { None };
         let locked = local.as_ref().unwrap_or(&root.dir);
-        if let Some(folder) = try_lock_folder(locked, LOCK_FILE).map_err(not_locked)? {
+        if let Some(folder) = try_lock_folder(locked, PROJECT_LOCK_FILE).map_err(not_locked)? {
             return Ok(ProjectLock { root, _queue_guard: queue_guard, _lock: folder });
         }
         // After a timeout the waiting thread keeps the queue's guard, and releases both locks as
         // soon as it gets the second. So at most one thread waits for a project.
         let wait = tokio::task::spawn_blocking(move || {
-            let folder = lock_folder(local.as_ref().unwrap_or(&root.dir), LOCK_FILE)?;
+            let folder = lock_folder(local.as_ref().unwrap_or(&root.dir), PROJECT_LOCK_FILE)?;
             Ok(ProjectLock { root, _queue_guard: queue_guard, _lock: folder })
         });
         let Ok(joined) = tokio::time::timeout(LOCK_TIMEOUT, wait).await else {
@@ -101,7 +101,7 @@ impl LockQueue {
             // Without a local state directory there is nothing to lock.
             return Ok(None);
         }
-        let locked = try_lock_folder(local.as_ref().unwrap_or(&root.dir), LOCK_FILE);
+        let locked = try_lock_folder(local.as_ref().unwrap_or(&root.dir), PROJECT_LOCK_FILE);
         Ok(locked.map_err(not_locked)?.map(|folder| ProjectLock {
             root,
             _queue_guard: queue_guard,

@@ -327,7 +327,10 @@ impl<'a> FileReplacement<'a> {
         match (self.old, self.new) {
             (Some(_), Some(_)) => self.exchange_back(),
             (None, Some(_)) if self.is_staged_file(name) => self.rename_to_free(name, &self.temp),
-            (Some(_), None) => self.rename_to_free(&self.temp, name),
+            // Otherwise it was not removed.
+            (Some(_), None) if self.fingerprint(name)?.is_none() => {
+                self.rename_to_free(&self.temp, name)
+            }
             _ => Ok(()),
         }
     }
@@ -349,7 +352,10 @@ impl<'a> FileReplacement<'a> {
     fn exchange_back(&self) -> io::Result<()> {
         // Ends the contest with a program that saves continuously.
         const MAX_EXCHANGES: usize = 100;
-        self.finish_exchange()?;
+        // While the temporary name exists, nothing was replaced.
+        if self.fingerprint(&self.temp)?.is_none() {
+            self.finish_exchange()?;
+        }
         let (Some(identity), Some(new)) = (self.staged_fingerprint.get(), self.new) else {
             return Ok(());
         };
@@ -448,8 +454,10 @@ impl<'a> FileReplacement<'a> {
         // A link fails if the name exists; a plain rename would replace that file.
         retry_while_in_use(|| check_replaceable(from_dir, from))?;
         from_dir.hard_link(from, to_dir, to)?;
-        hit_failpoint(FailPoint::LinkedToFree)?;
-        remove_file(from_dir, from)
+        let removed =
+            hit_failpoint(FailPoint::LinkedToFree).and_then(|()| remove_file(from_dir, from));
+        // The document is complete under its name, and `remove_temp` tries the other one again.
+        if from == self.temp { Ok(()) } else { removed }
     }
 
     fn fingerprint(&self, name: &str) -> io::Result<Option<FileFingerprint>> {

@@ -10,9 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cap_std::fs::Dir;
 use lru::LruCache;
-use reqlore_domain::document::TEMPLATE_FOLDER;
+use reqlore_domain::document::{DocumentId, TEMPLATE_FOLDER};
 use reqlore_domain::ports::documents::DocumentChange;
-use reqlore_durable_fs::folder::{LOCK_FILE, LOCKS_ARE_FILES, open_folder, try_lock_folder};
+use reqlore_durable_fs::folder::{
+    LOCK_FILE, LOCKS_ARE_FILES, open_folder, remove_file, try_lock_folder,
+};
 use reqlore_local_state as local;
 
 use crate::file_stamp::FileStamp;
@@ -48,17 +50,17 @@ impl Default for StaleTempFiles {
 }
 
 impl StaleTempFiles {
-    /// Removes stale files from all folders of a locked project, those of these changes first. A
+    /// Removes stale files from all folders of a locked project, those of these documents first. A
     /// failure does no harm. `requirements_lock` is that of the requirements directory, if the
     /// caller has it.
-    pub(crate) fn remove_all(
+    pub(crate) fn remove_all<'a>(
         &self,
         tree: &ProjectTree<'_>,
-        changes: &[DocumentChange],
+        documents: impl IntoIterator<Item = &'a DocumentId>,
         requirements_lock: Option<&File>,
     ) {
         let mut budget = MAX_SEARCHED_FOLDERS;
-        for folder in changed_folders(tree, changes) {
+        for folder in folders_of(tree, documents) {
             self.search(&folder, 0, &mut budget);
         }
         for area in DocumentArea::ALL {
@@ -82,7 +84,8 @@ impl StaleTempFiles {
 
     /// Projects with different locks may share the directory, so it has a lock of its own.
     fn search_requirements(&self, dir: &Dir, is_locked: bool, budget: &mut usize) {
-        if self.clean_folder(dir).is_some() {
+        // A lock that is a file would change the folder, so a write with the lock searches it.
+        if self.clean_folder(dir).is_some() || (LOCKS_ARE_FILES && !is_locked) {
             return;
         }
         // Does not wait for the lock, because the next write tries again.
@@ -94,7 +97,7 @@ impl StaleTempFiles {
 
     /// Remembers the folders of these changes. The commit has removed its own files.
     pub(crate) fn mark_clean(&self, tree: &ProjectTree<'_>, changes: &[DocumentChange]) {
-        for folder in changed_folders(tree, changes) {
+        for folder in folders_of(tree, changes.iter().map(DocumentChange::id)) {
             let Ok((id, stamp)) = identify_folder(&folder) else { continue };
             // A folder that was not searched may have subfolders that are unknown.
             if let Some(clean) = self.lock_folders().get_mut(&id) {
@@ -129,21 +132,22 @@ impl StaleTempFiles {
     fn clean(&self, folder: &Dir) -> Arc<[String]> {
         // Before the listing, so that a later change is not missed.
         let inspected = identify_folder(folder);
-        let (mut subfolders, mut removed) = (Vec::new(), 0);
+        let (mut subfolders, mut has_stale) = (Vec::new(), false);
         let Ok(entries) = entries(folder) else { return Arc::default() };
         for entry in entries.flatten() {
             // No folder of documents and no temporary file has another name.
             let Ok(name) = entry.name.into_string() else { continue };
             if is_temp(&name) {
-                removed += usize::from(remove_file(folder, &name));
+                has_stale |= entry.kind == EntryKind::File;
+                remove_stale(folder, &name);
             } else if !name.starts_with('.') && entry.kind == EntryKind::Folder {
                 subfolders.push(name);
             }
         }
         let subfolders: Arc<[String]> = subfolders.into();
-        // A removal changes the stamp, so the folder is searched once more.
+        // A removal changes the stamp, and after a failed one the next search tries again.
         if let Ok((id, stamp)) = inspected
-            && removed == 0
+            && !has_stale
         {
             let subfolders = Arc::clone(&subfolders);
             self.lock_folders().put(id, CleanFolder { stamp, subfolders });
@@ -167,11 +171,14 @@ fn open_below(tree: &ProjectTree<'_>, path: &str) -> Option<Arc<Dir>> {
     tree.root.dir.open_dir(path).ok().map(Arc::new)
 }
 
-/// The folders of these changes, and that of most temporary files.
-fn changed_folders(tree: &ProjectTree<'_>, changes: &[DocumentChange]) -> Vec<Arc<Dir>> {
+/// The folders of these documents, and that of most temporary files.
+fn folders_of<'a>(
+    tree: &ProjectTree<'_>,
+    documents: impl IntoIterator<Item = &'a DocumentId>,
+) -> Vec<Arc<Dir>> {
     let mut folders = Vec::new();
-    for change in changes {
-        if let Ok(Some(location)) = tree.locate(change.id()) {
+    for id in documents {
+        if let Ok(Some(location)) = tree.locate(id) {
             folders.push(location.dir);
         }
     }
@@ -181,13 +188,14 @@ fn changed_folders(tree: &ProjectTree<'_>, changes: &[DocumentChange]) -> Vec<Ar
     folders
 }
 
-/// Removes a regular file. True if it is gone.
-fn remove_file(folder: &Dir, name: &str) -> bool {
+/// Removes a regular file.
+fn remove_stale(folder: &Dir, name: &str) {
     // A folder or a link with such a name is not ours.
     if !matches!(stat_entry(folder, name), Ok((EntryKind::File, _))) {
-        return false;
+        return;
     }
     tracing::info!(name, "removing a file of an interrupted write");
-    // A leftover does no harm; the next search of this folder tries again.
-    folder.remove_file(name).is_ok()
+    if let Err(error) = remove_file(folder, name) {
+        tracing::warn!(name, %error, "a file of an interrupted write could not be removed");
+    }
 }

@@ -1,5 +1,6 @@
 //! System calls of Unix.
 
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io;
 #[cfg(target_os = "linux")]
@@ -12,7 +13,7 @@ use std::time::SystemTime;
 
 use cap_std::fs::{Dir, DirBuilder as FolderBuilder, OpenOptions as EntryOptions};
 use cap_std::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use rustix::fs::{Access, Mode, OFlags};
+use rustix::fs::{Access, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::folder::{FileAccess, OpenedFile};
@@ -241,6 +242,10 @@ pub(crate) fn lock_folder(folder: &Dir, _: &str) -> io::Result<File> {
     let folder = reopen(folder)?;
     folder.lock()?;
     Ok(folder)
+}
+
+pub(crate) fn inode(folder: &Dir, name: &OsStr) -> io::Result<u64> {
+    Ok(rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?.st_ino)
 }
 
 pub(crate) fn folder_id(folder: &Dir) -> io::Result<(u64, u64)> {

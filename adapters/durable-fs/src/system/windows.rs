@@ -1,5 +1,6 @@
 //! Windows: files get the rights of their folder, and a handle identifies a file.
 
+use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
 use std::os::windows::fs::{FileExt, OpenOptionsExt};
@@ -250,6 +251,14 @@ pub(crate) fn lock_folder(folder: &Dir, lock_file: &str) -> io::Result<File> {
     Err(io::ErrorKind::TimedOut.into())
 }
 
+pub(crate) fn inode(folder: &Dir, name: &OsStr) -> io::Result<u64> {
+    let mut options = EntryOptions::new();
+    // A handle without access is opened whatever other programs do with the file.
+    options.access_mode(0).custom_flags(OPEN_LINK_ITSELF | OPEN_FOLDER);
+    let (_, index) = open_file_id(&folder.open_with(name, &options)?.into_std())?;
+    Ok(index)
+}
+
 pub(crate) fn folder_id(folder: &Dir) -> io::Result<(u64, u64)> {
     open_file_id(&folder.try_clone()?.into_std_file())
 }
@@ -300,6 +309,11 @@ fn is_in_use(error: &io::Error) -> bool {
 
 /// Opens the file as a rename over it or a removal does. The handle is closed at once.
 pub(crate) fn check_replaceable(folder: &Dir, name: &str) -> io::Result<()> {
+    // It could be removed, but not be replaced.
+    if folder.symlink_metadata(name)?.permissions().readonly() {
+        let problem = "it is read-only; clear that and try again";
+        return Err(io::Error::new(io::ErrorKind::ResourceBusy, problem));
+    }
     let mut options = EntryOptions::new();
     options.access_mode(DELETE).custom_flags(OPEN_LINK_ITSELF);
     folder.open_with(name, &options).map(drop)

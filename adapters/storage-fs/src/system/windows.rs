@@ -8,9 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use cap_std::fs::{Dir, DirEntry};
-use reqlore_durable_fs::folder::{
-    FileAccess, folder_id, open_file, open_file_has_hard_links, unique_file_id,
-};
+use reqlore_durable_fs::folder::{folder_id, inode, open_file_has_hard_links, unique_file_id};
 
 use reqlore_domain::sections::requirement_index::is_device_name;
 use reqlore_domain::timestamp::Timestamp;
@@ -93,9 +91,8 @@ fn parts(time: io::Result<SystemTime>) -> (i64, u32) {
 
 pub(crate) fn file_fingerprint(folder: &Dir, name: &str) -> io::Result<FileFingerprint> {
     let (_, stamp) = stat_entry(folder, name)?;
-    // A link has none.
-    let index = inode(folder, name.as_ref()).unwrap_or_default();
-    Ok((seen_inode(index), stamp.size, (stamp.modified, stamp.modified_nanos)))
+    let index = seen_inode(inode(folder, name.as_ref())?);
+    Ok((index, stamp.size, (stamp.modified, stamp.modified_nanos)))
 }
 
 pub(crate) fn stat_folder(folder: &Dir) -> io::Result<FileStamp> {
@@ -139,18 +136,11 @@ fn inspected(entry: &DirEntry) -> io::Result<Entry> {
     Ok(Entry { name: entry.file_name(), kind, stamp: Some(Box::new(stamp_of_entry(&metadata))) })
 }
 
-/// Identifies a file among those of one volume. Follows no link.
-pub(crate) fn inode(folder: &Dir, name: &OsStr) -> Option<u64> {
-    index_of(&open_file(folder, name.to_str()?, FileAccess::Read).ok()?.file()?)
-}
-
-/// Like [`inode`], of the target of a link that does not lead out of the folder.
+/// Identifies the target of a link among the files of one volume, if it does not lead out of the
+/// folder.
 pub(crate) fn target_inode(folder: &Dir, name: &str) -> Option<u64> {
-    index_of(&folder.open(name).ok()?.into_std())
-}
-
-fn index_of(file: &File) -> Option<u64> {
-    let (index, _) = unique_file_id(file, &file.metadata().ok()?).ok()?;
+    let file = folder.open(name).ok()?.into_std();
+    let (index, _) = unique_file_id(&file, &file.metadata().ok()?).ok()?;
     Some(index)
 }
 

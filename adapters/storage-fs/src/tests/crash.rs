@@ -34,7 +34,7 @@ use crate::FsStore;
 use crate::failpoint::FailPoint;
 use crate::failpoint::under_test::{Act, EXCHANGES, UNSTABLE_INODES, clear_plan, plan};
 use crate::layout::ProjectRoot;
-use crate::lock::LOCK_FILE;
+use crate::lock::PROJECT_LOCK_FILE;
 
 pub(super) const KEY: &str = "0123456789abcdef0123456789abcdef";
 
@@ -458,7 +458,7 @@ pub(super) fn lock_root(project: &Project) -> fs::File {
     // On Windows the lock is a file in the local state directory.
     let root = ProjectRoot::open(&project.root).unwrap().dir;
     let folder = if LOCKS_ARE_FILES { local::open_or_create(&root).unwrap() } else { root };
-    try_lock_folder(&folder, LOCK_FILE).unwrap().unwrap()
+    try_lock_folder(&folder, PROJECT_LOCK_FILE).unwrap().unwrap()
 }
 
 /// Saves like an editor that renames a new file.

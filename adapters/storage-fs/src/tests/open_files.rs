@@ -29,6 +29,17 @@ fn document_open_in_another_program_is_not_written() {
         assert_eq!(block_on(get(&store, &id)).unwrap().unwrap(), "old");
     }
     drop(reader);
+    let set_read_only = |is_read_only| {
+        let mut permissions = fs::metadata(&path).unwrap().permissions();
+        permissions.set_readonly(is_read_only);
+        fs::set_permissions(&path, permissions).unwrap();
+    };
+    set_read_only(true);
+    for outcome in [block_on(put(&store, &id, "new")), block_on(delete(&store, &id))] {
+        let error = outcome.unwrap_err().to_string();
+        assert!(error.contains("is read-only") && error.contains("Nothing was written"), "{error}");
+    }
+    set_read_only(false);
     // A scanner has it open for a moment.
     let scanner = open();
     let closed = std::thread::spawn(move || {

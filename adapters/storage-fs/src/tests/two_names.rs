@@ -55,6 +55,21 @@ pub(super) fn exchange_that_stops_between_its_steps_is_undone() {
 }
 
 #[test]
+fn name_that_cannot_be_removed_is_no_half_commit() {
+    EXCHANGES.set(false);
+    for (name, is_committed) in [("create", true), ("delete", false)] {
+        let operation = operation(name);
+        let project = operation.prepare();
+        plan(FailPoint::LinkedToFree, 0, Act::Fail);
+        let outcome = operation.run(&project);
+        assert_eq!(outcome.is_ok(), is_committed, "{name}: {outcome:?}");
+        let expected = if is_committed { operation.after() } else { operation.before() };
+        assert_eq!(operation.on_disk(&project), expected, "{name}");
+        assert_eq!(temp_files(&project), [] as [PathBuf; 0], "{name}");
+    }
+}
+
+#[test]
 fn files_of_killed_deletion_are_removed_by_any_next_write() {
     let deletion = operation("delete two, create one");
     let prepare = || {
