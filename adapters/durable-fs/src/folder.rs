@@ -119,8 +119,8 @@ pub fn folder_id(folder: &Dir) -> io::Result<(u64, u64)> {
     system::folder_id(folder)
 }
 
-/// Identifies a file, folder or link among those of its volume, also if another program keeps it from
-/// being opened.
+/// Identifies a file, folder or link among those of its volume, also if another program keeps it
+/// from being opened.
 pub fn inode(folder: &Dir, name: &OsStr) -> io::Result<u64> {
     system::inode(folder, name)
 }

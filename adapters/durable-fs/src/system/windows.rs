@@ -253,7 +253,7 @@ pub(crate) fn lock_folder(folder: &Dir, lock_file: &str) -> io::Result<File> {
 
 pub(crate) fn inode(folder: &Dir, name: &OsStr) -> io::Result<u64> {
     let mut options = EntryOptions::new();
-    // A handle without access is opened whatever other programs do with the file.
+    // No other program can prevent a handle without access.
     options.access_mode(0).custom_flags(OPEN_LINK_ITSELF | OPEN_FOLDER);
     let (_, index) = open_file_id(&folder.open_with(name, &options)?.into_std())?;
     Ok(index)

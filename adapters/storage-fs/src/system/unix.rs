@@ -145,8 +145,8 @@ pub(crate) fn entries(folder: &Dir) -> io::Result<impl Iterator<Item = io::Resul
     }))
 }
 
-/// Identifies the target of a link among the files of one file system, if it does not lead out of the
-/// folder.
+/// Identifies the target of a link among the files of one file system, if it does not lead out of
+/// the folder.
 pub(crate) fn target_inode(folder: &Dir, name: &str) -> Option<u64> {
     Some(cap_std::fs::MetadataExt::ino(&folder.metadata(name).ok()?))
 }
