@@ -31,7 +31,6 @@ use crate::stage_and_swap::{
     stage_all,
 };
 use crate::store_inner::{StoreInner, linkable_kinds_only};
-use crate::system::stamp_of;
 use crate::team::pending_audit::{self, AuditedCommit};
 
 /// The number of attempts at a commit while programs without the lock write the same files.
@@ -68,7 +67,7 @@ pub(crate) fn run_commit(
         let requirements_lock = lock_requirements(root, &tree, kinds)?;
         failpoint(FailPoint::Locked)?;
         let mut base = load_documents(&tree, &reads.documents)?;
-        if base.values().flatten().any(|loaded| loaded.has_hard_links) {
+        if base.values().flatten().any(|loaded| loaded.stamp.has_hard_links()) {
             // The second hard link may be a temporary file of a killed process.
             let documents = &reads.documents;
             store.stale_temp_files.remove_all(&tree, documents, requirements_lock.as_ref());
@@ -214,7 +213,7 @@ fn read_metadata(
         if let Some(Some(loaded)) = base.get(&metadata.id)
             && loaded.document.version != metadata.version
         {
-            let modified_at = stamp_of(&loaded.metadata).modified_at();
+            let modified_at = loaded.stamp.modified_at();
             *metadata = Arc::new(DocumentMeta::from_document(&loaded.document, modified_at));
         }
     }

@@ -25,6 +25,7 @@ use reqlore_local_state as local;
 use reqlore_local_state::error::{failed, not_written, refused};
 
 use crate::failpoint::{FailPoint, hit_failpoint, supports_exchange, sync_file, sync_folder};
+use crate::file_stamp::FileStamp;
 use crate::layout::{FileLocation, ProjectRoot, ProjectTree, same_folder};
 use crate::system::FileFingerprint;
 use crate::{lock, read_file, system};
@@ -107,7 +108,7 @@ pub(crate) fn stage_all<'a>(
         let Some(location) = tree.locate(change.id())? else {
             continue;
         };
-        if loaded.is_some_and(|loaded| loaded.has_hard_links) {
+        if loaded.is_some_and(|loaded| loaded.stamp.has_hard_links()) {
             return Err(refused(
                 &location.display_path,
                 "has more than one hard link, and a write would separate them; replace it with a \
@@ -189,7 +190,7 @@ impl From<StoreError> for ApplyError {
 pub(crate) struct LoadedDocument {
     pub(crate) document: Document,
     pub(crate) metadata: Metadata,
-    pub(crate) has_hard_links: bool,
+    pub(crate) stamp: FileStamp,
     /// The file looks as if another program were still saving it.
     pub(crate) is_partial: bool,
 }
@@ -202,7 +203,7 @@ impl LoadedDocument {
         Ok(Some(Self {
             document: Document::new(id.clone(), content.bytes),
             metadata: content.metadata,
-            has_hard_links: content.stamp.has_hard_links(),
+            stamp: content.stamp,
             is_partial: content.is_partial,
         }))
     }

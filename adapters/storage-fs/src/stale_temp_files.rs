@@ -21,7 +21,7 @@ use crate::file_stamp::FileStamp;
 use crate::folder_names::{DOCSETS_FOLDER, OWN_FOLDER};
 use crate::layout::{DocumentArea, MAX_AREA_DEPTH, ProjectTree, same_folder};
 use crate::stage_and_swap::is_temp;
-use crate::system::{EntryKind, entries, identify_folder, stat_entry};
+use crate::system::{EntryKind, entries, identify_folder};
 
 /// Folders that one search inspects. Further ones are searched when a change is in them.
 const MAX_SEARCHED_FOLDERS: usize = 500;
@@ -138,8 +138,11 @@ impl StaleTempFiles {
             // No folder of documents and no temporary file has another name.
             let Ok(name) = entry.name.into_string() else { continue };
             if is_temp(&name) {
-                has_stale |= entry.kind == EntryKind::File;
-                remove_stale(folder, &name);
+                // A folder or a link with such a name is not ours.
+                if entry.kind == EntryKind::File {
+                    has_stale = true;
+                    remove_stale(folder, &name);
+                }
             } else if !name.starts_with('.') && entry.kind == EntryKind::Folder {
                 subfolders.push(name);
             }
@@ -167,8 +170,8 @@ impl StaleTempFiles {
 }
 
 /// Opens a folder below the root. As in a listing, the name may be a link to one beneath the root.
-fn open_below(tree: &ProjectTree<'_>, path: &str) -> Option<Arc<Dir>> {
-    tree.root.dir.open_dir(path).ok().map(Arc::new)
+fn open_below(tree: &ProjectTree<'_>, path: &str) -> Option<Dir> {
+    tree.root.dir.open_dir(path).ok()
 }
 
 /// The folders of these documents, and that of most temporary files.
@@ -188,12 +191,7 @@ fn folders_of<'a>(
     folders
 }
 
-/// Removes a regular file.
 fn remove_stale(folder: &Dir, name: &str) {
-    // A folder or a link with such a name is not ours.
-    if !matches!(stat_entry(folder, name), Ok((EntryKind::File, _))) {
-        return;
-    }
     tracing::info!(name, "removing a file of an interrupted write");
     if let Err(error) = remove_file(folder, name) {
         tracing::warn!(name, %error, "a file of an interrupted write could not be removed");

@@ -12,6 +12,9 @@ use reqlore_domain::timestamp::Timestamp;
 use crate::Storage;
 
 fn record(id: DocumentId, place: &str, body: &'static [u8], modified: i64) -> DocumentRecord {
+    // NTFS stores times in units of 100 ns.
+    let unit = if cfg!(windows) { 100 } else { 1 };
+    let modified = modified.div_euclid(unit) * unit;
     DocumentRecord {
         project: ProjectKey::default(),
         document: Document::new(id, Bytes::from_static(body)),
@@ -28,25 +31,25 @@ fn records() -> Vec<DocumentRecord> {
             DocumentId::instructions(),
             "docs/dev/req/AGENTS.md",
             b"\xef\xbb\xbf# A\r\n\r\nno end",
-            1_600_000_000_123_456_700,
+            1_600_000_000_123_456_789,
         ),
         record(
             DocumentId::section("general"),
             "docs/dev/req/general.md",
             b"**1.** \xff not UTF-8\n",
-            -100,
+            -1,
         ),
         record(DocumentId::section("zero"), "docs/dev/req/zero.md", b"", 0),
-        record(DocumentId::docsets(), ".knowledge/config.yaml", b"docsets: {}\n", 100),
-        record(DocumentId::schema(), ".reqlore/project.toml", b"[fields]\n", 100),
-        record(DocumentId::template("epic"), ".reqlore/templates/epic.md", b"Why?\n", 100),
+        record(DocumentId::docsets(), ".knowledge/config.yaml", b"docsets: {}\n", 1),
+        record(DocumentId::schema(), ".reqlore/project.toml", b"[fields]\n", 1),
+        record(DocumentId::template("epic"), ".reqlore/templates/epic.md", b"Why?\n", 1),
         record(
             DocumentId::entity("decisions/deep/dec-1d2c8f"),
             ".ixchel/decisions/deep/dec-1d2c8f.md",
             b"---\nid: dec-1d2c8f\n---\n",
             1_700_000_000_000_000_000,
         ),
-        record(DocumentId::entity("n\u{f6}te"), ".ixchel/n\u{f6}te.md", b"\n\n", 200),
+        record(DocumentId::entity("n\u{f6}te"), ".ixchel/n\u{f6}te.md", b"\n\n", 2),
         record(
             requirement("REQ-048-3f9a1c"),
             ".reqlore/backlog/requirements/REQ-048-3f9a1c.md",
@@ -57,7 +60,7 @@ fn records() -> Vec<DocumentRecord> {
             DocumentId { kind: DocumentKind::Deleted, name: "EP-007".to_owned() },
             ".reqlore/backlog/deleted/EP-007.md",
             b"---\ntitle: Gone\ndeleted_at: 2026-01-01\n---\n",
-            300,
+            3,
         ),
     ]
 }

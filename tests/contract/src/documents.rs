@@ -103,14 +103,16 @@ pub async fn versions_match_get(s: &Storage) {
 }
 
 pub async fn find_sorts_by_name(s: &Storage) {
-    for name in ["b", "a", "c-1", "D"] {
+    // Windows has one file for names that differ in case.
+    let capital = if cfg!(windows) { "D" } else { "B" };
+    for name in ["b", "a", "c-1", capital] {
         s.put(&DocumentId::section(name), "# Title\n").await;
     }
     s.put(&DocumentId::instructions(), "# Not a section\n").await;
     let page =
         s.store.find(&s.project, &DocumentFilter::of_kind(DocumentKind::Section)).await.unwrap();
     let names: Vec<_> = page.metadata.iter().map(|h| h.id.name.as_str()).collect();
-    assert_eq!(names, ["D", "a", "b", "c-1"]);
+    assert_eq!(names, [capital, "a", "b", "c-1"]);
     assert!(page.metadata.iter().all(|h| h.title.as_deref() == Some("Title")));
 }
 

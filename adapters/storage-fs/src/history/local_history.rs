@@ -20,7 +20,6 @@ use serde::{Deserialize, Serialize, Serializer};
 use super::merged_entries::{EntrySource, ListedEntry};
 use crate::layout::ProjectRoot;
 use crate::stage_and_swap::{LoadedDocument, LoadedDocuments};
-use crate::system::stamp_of;
 
 const FILE_NAME: &str = "history";
 /// The file before the current one. The one before that is dropped.
@@ -70,7 +69,7 @@ pub(crate) fn record_commit(
     let mut recorded = Vec::new();
     for change in changes {
         let old = base.get(change.id()).and_then(Option::as_ref);
-        let modified_at = |old: &LoadedDocument| stamp_of(&old.metadata).modified_at();
+        let modified_at = |old: &LoadedDocument| old.stamp.modified_at();
         let change = RecordedChange {
             id: change.id().clone(),
             at: context.at,

@@ -8,10 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use cap_std::fs::{Dir, DirEntry};
-use reqlore_durable_fs::folder::{folder_id, inode, open_file_has_hard_links, unique_file_id};
-
 use reqlore_domain::sections::requirement_index::is_device_name;
 use reqlore_domain::timestamp::Timestamp;
+use reqlore_durable_fs::folder::{folder_id, inode, open_file_has_hard_links, unique_file_id};
 
 use super::{Entry, EntryKind, FileFingerprint};
 use crate::failpoint::seen_inode;
